@@ -1,0 +1,1 @@
+/* Nothing: the existence of the library is its content. */
