@@ -1,0 +1,61 @@
+// One attention call as the engine sees it: sequences, strides and offsets. Layouts, batch dimensions and variable
+// lengths have all become the same thing here; the engine never hears "BSH" or "TND", nor of any Ascend type.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "engine/visibility.h"
+
+namespace flash_attention {
+
+enum class ElementType { kF32, kF16, kBf16 };
+
+constexpr int64_t element_bytes(ElementType type) {
+    return type == ElementType::kF32 ? 4 : 2;
+}
+
+// Where the engine finds or puts an operand; indexes Addresses.
+enum Operand { kQuery, kKey, kValue, kAttenMask, kAttentionOut, kSoftmaxMax, kSoftmaxSum, kOperandCount };
+
+// Base addresses of one run, one per operand; nullptr for operands that the problem does not use.
+using Addresses = std::array<void*, kOperandCount>;
+
+// Element strides of a [row][head][feature] operand; features lie side by side.
+struct RowStrides {
+    int64_t row = 0;
+    int64_t head = 0;
+};
+
+// One sequence of one batch: a q_len x kv_len attention for each query head. Offsets are elements from the operand's
+// base address to the entry of row 0 (key 0), head 0.
+struct Sequence {
+    int64_t q_len = 0;
+    int64_t kv_len = 0;  // 0: nothing to attend to; output, maximum and sum of its rows become 0
+    int64_t query = 0, key = 0, value = 0, out = 0;
+    int64_t stats = 0;         // softmax maximum and sum share their layout
+    RowStrides stats_strides;  // a row's entry is eight equal floats side by side
+    int64_t mask = 0;          // explicit mask, bytes, non-zero = hidden
+    Band band;                 // which keys a row may see, besides the explicit mask
+};
+
+struct Problem {
+    ElementType type = ElementType::kF32;
+    int64_t query_heads = 0;
+    int64_t kv_heads = 0;  // divides query_heads; consecutive query heads share a key/value head
+    int64_t head_dim = 0;  // of query and key
+    int64_t value_dim = 0;
+    float scale = 1.0F;  // any finite number
+    RowStrides query, key, value, out;
+    bool has_mask = false;
+    RowStrides mask;  // row: between query rows; head: between query heads, 0 when heads share the mask
+    std::vector<Sequence> sequences;
+
+    int64_t kv_head(int64_t query_head) const { return query_head / (query_heads / kv_heads); }
+};
+
+// Copies of a row's softmax maximum and sum that the interface asks for (a 32-byte block).
+inline constexpr int64_t kStatsCopies = 8;
+
+}  // namespace flash_attention

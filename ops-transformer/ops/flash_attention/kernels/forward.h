@@ -1,0 +1,145 @@
+// Forward attention of one block of query rows, with any lengths and head dimensions.
+//
+//   for each block of keys that the band lets any row see:
+//       S^T = K Q^T                    [key][row], columns are query rows
+//       hide pairs, online softmax     S^T becomes the weights
+//       O^T += V^T S^T                 [feature][row]
+//   O = O^T / sum
+//
+// Q is transposed once; K and V are read as they lie (16-bit types widened once per block). Blocks outside the band are
+// never visited, and only tiles that the band's edge or an explicit mask cuts are masked. Memory is that of a few
+// tiles, whatever the lengths.
+//
+// Sums over keys have three levels: a chain of at most 64 keys from zero, groups of 8 such chains, the total. Sums over
+// features are chains of 64 added up.
+//
+// A hidden pair has weight exactly 0. That is not enough against a NaN or infinity in a hidden value row, since 0 * NaN
+// is NaN: such tiles leave hidden pairs out one by one.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/dispatch.h"
+#include "kernels/rows.h"
+#include "kernels/softmax.h"
+#include "kernels/tile.h"
+#include "kernels/visible_tile.h"
+
+namespace flash_attention::portable {
+
+inline constexpr int64_t kBlocksPerGroup = 8;
+
+// The scratch memory of one block, in floats.
+struct Scratch {
+    float *query, *key, *value, *scores, *group, *total;
+
+    static int64_t floats(int64_t head_dim, int64_t value_dim) {
+        return kQueryBlock * (2 * head_dim + 3 * value_dim + kKeyBlock);
+    }
+
+    Scratch(float* memory, int64_t head_dim, int64_t value_dim) {
+        query = memory;                            // [head_dim][row]
+        key = query + kQueryBlock * head_dim;      // [key][head_dim], for 16-bit types
+        value = key + kKeyBlock * head_dim;        // [key][value_dim], likewise
+        scores = value + kKeyBlock * value_dim;    // [key][row]
+        group = scores + kKeyBlock * kQueryBlock;  // [value_dim][row], second level of the sum
+        total = group + kQueryBlock * value_dim;   // third level
+    }
+};
+static_assert(kKeyBlock == kQueryBlock, "Scratch::floats counts both as one");
+
+template <class Type>
+void transpose_query(const ForwardBlock& block, int64_t columns, float* query) {
+    const auto* rows = static_cast<const typename Type::Element*>(block.query);
+    const int64_t count = block.row_end - block.row_begin;
+    for (int64_t d = 0; d < block.head_dim; d++) {
+        for (int64_t i = 0; i < count; i++) query[d * kQueryBlock + i] = Type::widen(rows[i * block.query_stride + d]);
+        for (int64_t i = count; i < columns; i++) query[d * kQueryBlock + i] = 0.0F;
+    }
+}
+
+inline bool all_finite(FloatRows rows, int64_t count, int64_t cols) {
+    for (int64_t r = 0; r < count; r++)
+        for (int64_t c = 0; c < cols; c++)
+            if (!std::isfinite(rows.data[r * rows.stride + c])) return false;
+    return true;
+}
+
+// O^T += V^T P over visible pairs only.
+inline void add_visible_products(FloatRows value, const VisibleTile& visible, const float* weights, int64_t keys,
+                                 int64_t value_dim, int64_t rows, float* out) {
+    for (int64_t f = 0; f < value_dim; f++) {
+        for (int64_t i = 0; i < rows; i++) {
+            float chain = 0.0F;
+            for (int64_t j = 0; j < keys; j++)
+                if (visible[j] >> i & 1) chain += weights[j * kQueryBlock + i] * value.data[j * value.stride + f];
+            out[f * kQueryBlock + i] += chain;
+        }
+    }
+}
+
+template <class Type>
+void write_results(const ForwardBlock& block, const Softmax& softmax, const float* total) {
+    auto* out = static_cast<typename Type::Element*>(block.out);
+    for (int64_t i = 0; i < block.row_end - block.row_begin; i++) {
+        const bool no_keys = block.kv_len == 0;
+        const bool zero = no_keys || softmax.empty(i);
+        const float sum = softmax.sum(i);
+        for (int64_t f = 0; f < block.value_dim; f++)
+            out[i * block.out_stride + f] = Type::narrow(zero ? 0.0F : total[f * kQueryBlock + i] / sum);
+        std::fill_n(block.max + i * block.stats_stride, 8, no_keys ? 0.0F : softmax.max(i));
+        std::fill_n(block.sum + i * block.stats_stride, 8, no_keys ? 0.0F : sum);
+    }
+}
+
+template <class Type>
+void forward(const ForwardBlock& block, void* memory) {
+    const int64_t rows = block.row_end - block.row_begin;
+    const int64_t columns = (rows + kTileVecs * kLanes - 1) / (kTileVecs * kLanes) * (kTileVecs * kLanes);
+    const int64_t head_dim = block.head_dim, value_dim = block.value_dim;
+    const Scratch scratch(static_cast<float*>(memory), head_dim, value_dim);
+    std::fill_n(scratch.group, kQueryBlock * value_dim, 0.0F);
+    std::fill_n(scratch.total, kQueryBlock * value_dim, 0.0F);
+    Softmax softmax;
+
+    const auto close_group = [&] {
+        softmax.close_group(columns);
+        add_to(scratch.group, value_dim, columns, scratch.total);
+        std::fill_n(scratch.group, kQueryBlock * value_dim, 0.0F);
+    };
+
+    const KeyRange keys = any_visible(block.band, block.row_begin, block.row_end, block.kv_len);
+    if (!keys.empty()) transpose_query<Type>(block, columns, scratch.query);
+    int64_t blocks = 0;
+    VisibleTile visible;
+    // Key blocks start at multiples of kKeyBlock of the sequence, so that a row's sums are cut at the same keys
+    // whatever band or block it is in.
+    for (int64_t begin = keys.begin / kKeyBlock * kKeyBlock; begin < keys.end; begin += kKeyBlock) {
+        const int64_t end = std::min(begin + kKeyBlock, block.kv_len);
+        const int64_t count = end - begin;
+        const bool full = visible.fill(block, begin, end);
+        if (!full && visible.nothing_visible(count)) continue;
+
+        const FloatRows key = widen_rows<Type>(block.key, block.key_stride, begin, end, head_dim, scratch.key);
+        for (int64_t d = 0; d < head_dim; d += kChain)
+            multiply({key.data + d, key.stride, 1}, scratch.query + d * kQueryBlock, count,
+                     std::min(kChain, head_dim - d), columns, d > 0, scratch.scores);
+
+        if (softmax.weigh(full ? nullptr : &visible, count, columns, block.scale, scratch.scores)) {
+            scale_columns(softmax.shrink(), value_dim, columns, scratch.group);
+            scale_columns(softmax.shrink(), value_dim, columns, scratch.total);
+        }
+        const FloatRows value = widen_rows<Type>(block.value, block.value_stride, begin, end, value_dim, scratch.value);
+        if (full || all_finite(value, count, value_dim))
+            multiply({value.data, 1, value.stride}, scratch.scores, value_dim, count, columns, true, scratch.group);
+        else
+            add_visible_products(value, visible, scratch.scores, count, value_dim, rows, scratch.group);
+        if (++blocks % kBlocksPerGroup == 0) close_group();
+    }
+    close_group();
+    write_results<Type>(block, softmax, scratch.total);
+}
+
+}  // namespace flash_attention::portable
