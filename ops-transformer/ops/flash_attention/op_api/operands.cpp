@@ -1,0 +1,166 @@
+#include "op_api/operands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "op_api/checks.h"
+#include "opbase/dtype.h"
+#include "opbase/error.h"
+#include "opbase/strided_copy.h"
+
+namespace flash_attention {
+namespace {
+
+using opbase::ParameterError;
+using opbase::Shape;
+using opbase::Tensor;
+using opbase::to_string;
+
+constexpr int64_t kAlignment = 64;
+
+// Elements of the storage; 0 when unknown.
+int64_t storage_count(const Tensor& tensor) {
+    if (tensor.storage_shape.empty()) return 0;
+    return std::accumulate(tensor.storage_shape.begin(), tensor.storage_shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Pre: the view is not empty. (That it starts inside its storage is a condition for creating the tensor.)
+void check_view(const char* name, const Tensor& tensor) {
+    const int64_t reach = tensor.reach();
+    const int64_t count = storage_count(tensor);
+    if (count > 0 && reach > count) {
+        throw ParameterError(
+            fmt::format("{} view exceeds its storage: needs element {}, storage has {}", name, reach - 1, count));
+    }
+    if (reach > kAddressSpace) {
+        throw ParameterError(
+            fmt::format("{} view needs element {}: that is beyond any address space", name, reach - 1));
+    }
+    if (tensor.data == nullptr) {
+        throw ParameterError(
+            fmt::format("{} has shape {}, but its data address is nullptr", name, to_string(tensor.shape)));
+    }
+}
+
+// True when steps along two axes lead to the same element: a multiple of one stride within its axis equals a multiple
+// of the other within its own. Stride 0 is the plainest case. Overlaps that need three axes go undetected.
+bool axes_collide(int64_t size_a, int64_t stride_a, int64_t size_b, int64_t stride_b) {
+    const int64_t divisor = std::gcd(stride_a, stride_b);
+    return std::abs(stride_b) / divisor < size_a && std::abs(stride_a) / divisor < size_b;
+}
+
+void check_no_overlap(const char* name, const Tensor& tensor) {
+    const size_t rank = tensor.shape.size();
+    for (size_t a = 0; a < rank; a++) {
+        if (tensor.shape[a] <= 1) continue;
+        bool overlaps = tensor.strides[a] == 0;
+        for (size_t b = a + 1; b < rank && !overlaps; b++) {
+            overlaps = tensor.shape[b] > 1 && tensor.strides[b] != 0 &&
+                       axes_collide(tensor.shape[a], tensor.strides[a], tensor.shape[b], tensor.strides[b]);
+        }
+        if (overlaps) {
+            throw ParameterError(
+                fmt::format("{} view has overlapping elements, so it cannot be an output: shape {}, strides {}", name,
+                            to_string(tensor.shape), to_string(tensor.strides)));
+        }
+    }
+}
+
+bool last_axis_is_contiguous(const Tensor& tensor) {
+    return tensor.shape.empty() || tensor.shape.back() <= 1 || tensor.strides.back() == 1;
+}
+
+int slot_of(std::span<const ScoreRequest::TensorField> fields, ScoreRequest::TensorField field) {
+    return static_cast<int>(std::find(fields.begin(), fields.end(), field) - fields.begin());
+}
+
+}  // namespace
+
+void Operands::place(Operand operand, const char* name, const aclTensor& tensor, int slot, bool output) {
+    check_view(name, tensor);
+    if (output && !tensor.is_contiguous()) check_no_overlap(name, tensor);
+    places_[operand] = {slot, output, tensor.offset * opbase::element_size(tensor.dtype), -1};
+}
+
+const Tensor& Operands::add_copy(Operand operand, const char* name, const aclTensor& tensor) {
+    Copy copy{operand, {}, tensor.shape, tensor.strides, opbase::element_size(tensor.dtype)};
+    for (size_t axis = 0; axis + 1 < copy.copied.size(); axis++) {
+        if (copy.strides[axis] == 0) copy.copied[axis] = 1;
+    }
+    int64_t bytes = copy.element_size;
+    for (const int64_t size : copy.copied) {
+        if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > kAddressSpace) {
+            throw ParameterError(fmt::format("{} view with shape {}, strides {} is too large to be packed", name,
+                                             to_string(tensor.shape), to_string(tensor.strides)));
+        }
+    }
+    copy.packed.shape = tensor.shape;
+    copy.packed.strides = opbase::contiguous_strides(copy.copied);
+    for (size_t axis = 0; axis + 1 < copy.copied.size(); axis++) {
+        if (copy.strides[axis] == 0) copy.packed.strides[axis] = 0;
+    }
+    places_[operand].workspace_at = workspace_bytes_;
+    workspace_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    copies_.push_back(std::move(copy));
+    return copies_.back().packed;
+}
+
+const Tensor& Operands::add_input(const ScoreRequest& request, Operand operand, const char* name,
+                                  ScoreRequest::TensorField field) {
+    const aclTensor& tensor = *(request.*field);
+    place(operand, name, tensor, slot_of(request.inputs, field), false);
+    return last_axis_is_contiguous(tensor) ? tensor : add_copy(operand, name, tensor);
+}
+
+const Tensor& Operands::add_attention_out(const ScoreRequest& request) {
+    const aclTensor& tensor = *request.attention_out;
+    place(kAttentionOut, "attentionOutOut", tensor, slot_of(kScoreOutputs, &ScoreRequest::attention_out), true);
+    return last_axis_is_contiguous(tensor) ? tensor : add_copy(kAttentionOut, "attentionOutOut", tensor);
+}
+
+void Operands::add_statistics(const ScoreRequest& request, Operand operand, const char* name,
+                              ScoreRequest::TensorField field) {
+    const aclTensor& tensor = *(request.*field);
+    place(operand, name, tensor, slot_of(kScoreOutputs, field), true);
+    if (!tensor.is_contiguous()) add_copy(operand, name, tensor);
+}
+
+std::byte* Operands::storage(const Place& place, const opbase::Launch& launch) const {
+    void* base = place.output ? launch.outputs[place.slot] : launch.inputs[place.slot];
+    return static_cast<std::byte*>(base) + place.byte_offset;
+}
+
+Addresses Operands::addresses(const opbase::Launch& launch, std::byte* area) const {
+    Addresses result{};
+    for (int operand = 0; operand < kOperandCount; operand++) {
+        const Place& place = places_[operand];
+        if (place.slot < 0) continue;
+        result[operand] = place.workspace_at < 0 ? storage(place, launch) : area + place.workspace_at;
+    }
+    return result;
+}
+
+void Operands::pack_inputs(const opbase::Launch& launch, std::byte* area) const {
+    for (const Copy& copy : copies_) {
+        const Place& place = places_[copy.operand];
+        if (place.output) continue;
+        opbase::strided_copy(area + place.workspace_at, copy.packed.strides, storage(place, launch), copy.strides,
+                             copy.copied, copy.element_size);
+    }
+}
+
+void Operands::unpack_outputs(const opbase::Launch& launch, std::byte* area) const {
+    for (const Copy& copy : copies_) {
+        const Place& place = places_[copy.operand];
+        if (!place.output) continue;
+        opbase::strided_copy(storage(place, launch), copy.strides, area + place.workspace_at, copy.packed.strides,
+                             copy.copied, copy.element_size);
+    }
+}
+
+}  // namespace flash_attention

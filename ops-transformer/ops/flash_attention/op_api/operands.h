@@ -1,0 +1,61 @@
+// From tensor arguments to the base addresses that the engine gets. Views whose last axis is contiguous are used where
+// they lie; others are packed into workspace before the run (inputs) or unpacked from it after the run (outputs).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/problem.h"
+#include "op_api/score_request.h"
+#include "opbase/executor.h"
+#include "opbase/tensor.h"
+
+namespace flash_attention {
+
+class Operands {
+  public:
+    // Adds a non-empty argument that the run reads or writes, after checking that its view lies inside its storage and
+    // has a data address. Returns the view as the engine sees it: the argument itself, or its packed copy. The
+    // reference lives until the next argument is added.
+    const opbase::Tensor& add_input(const ScoreRequest& request, Operand operand, const char* name,
+                                    ScoreRequest::TensorField field);
+    const opbase::Tensor& add_attention_out(const ScoreRequest& request);
+    // The engine writes statistics without gaps; any other view gets them from workspace.
+    void add_statistics(const ScoreRequest& request, Operand operand, const char* name,
+                        ScoreRequest::TensorField field);
+
+    // Workspace for the packed copies; the caller puts it at a 64-byte boundary.
+    int64_t workspace_bytes() const { return workspace_bytes_; }
+
+    // Phase two. `area` holds workspace_bytes().
+    Addresses addresses(const opbase::Launch& launch, std::byte* area) const;
+    void pack_inputs(const opbase::Launch& launch, std::byte* area) const;
+    void unpack_outputs(const opbase::Launch& launch, std::byte* area) const;
+
+  private:
+    struct Place {
+        int slot = -1;  // index in Launch::inputs or outputs; -1: the run does not use the operand
+        bool output = false;
+        int64_t byte_offset = 0;    // from the storage address to the first element
+        int64_t workspace_at = -1;  // of the packed copy in the area; -1: none
+    };
+    struct Copy {
+        Operand operand;
+        opbase::Tensor packed;  // shape and strides in workspace; axes that repeat (stride 0) are kept once
+        opbase::Shape copied;   // shape of the copy: 1 on the axes that repeat
+        opbase::Shape strides;  // of the argument
+        int64_t element_size;
+    };
+
+    void place(Operand operand, const char* name, const aclTensor& tensor, int slot, bool output);
+    const opbase::Tensor& add_copy(Operand operand, const char* name, const aclTensor& tensor);
+    std::byte* storage(const Place& place, const opbase::Launch& launch) const;
+
+    std::array<Place, kOperandCount> places_;
+    std::vector<Copy> copies_;  // rarely any
+    int64_t workspace_bytes_ = 0;
+};
+
+}  // namespace flash_attention

@@ -1,0 +1,88 @@
+// Phase one from end to end: checks, problem, plan, and the run that the executor keeps.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ascendcl/log.h"
+#include "engine/forward.h"
+#include "op_api/checks.h"
+#include "op_api/describe.h"
+#include "op_api/operands.h"
+#include "op_api/score_request.h"
+#include "op_api/to_problem.h"
+#include "opbase/error.h"
+#include "opbase/executor.h"
+
+namespace flash_attention {
+namespace {
+
+// What phase two needs, by value: tensors and lists may be gone by then.
+struct ScoreRun {
+    Problem problem;
+    ForwardPlan plan;
+    Operands operands;
+
+    void operator()(const opbase::Launch& launch) const {
+        std::byte* area = static_cast<std::byte*>(launch.workspace) + plan.workspace_bytes();
+        operands.pack_inputs(launch, area);
+        run_forward(problem, plan, operands.addresses(launch, area), launch.workspace);
+        operands.unpack_outputs(launch, area);
+    }
+};
+
+std::vector<void*> storage_addresses(const ScoreRequest& request, std::span<const ScoreRequest::TensorField> fields) {
+    std::vector<void*> addresses;
+    addresses.reserve(fields.size());
+    for (const ScoreRequest::TensorField field : fields) {
+        const aclTensor* tensor = request.*field;
+        addresses.push_back(tensor == nullptr ? nullptr : tensor->data);
+    }
+    return addresses;
+}
+
+ForwardPlan plan_with_kernels(const Problem& problem) {
+    try {
+        return plan_forward(problem);
+    } catch (const UnavailableKernels& error) {
+        throw opbase::OperatorError(opbase::kInner, error.what());
+    }
+}
+
+void warn_about_reserved(const ScoreRequest& request) {
+    if (request.softmax_out != nullptr && request.softmax_out->count() > 0 && !opbase::is_absent(request.softmax_out)) {
+        ascendcl::warn_once("softmaxOutOut", "softmaxOutOut is reserved and never written");
+    }
+}
+
+opbase::Plan make_plan(const ScoreRequest& request) {
+    check_required(request);
+    opbase::Plan plan;
+    plan.inputs = storage_addresses(request, request.inputs);
+    plan.outputs = storage_addresses(request, kScoreOutputs);
+    if (all_outputs_empty(request)) return plan;
+
+    const ScoreSizes sizes = check_inputs(request);
+    SequenceLengths lengths = check_sequences(request, sizes);
+    check_attributes(request);
+    const MaskForm mask = check_mask(request, sizes, lengths);
+    if (mask != MaskForm::kNone) check_window(request, sizes, lengths);
+    check_outputs(request, sizes);
+    warn_about_reserved(request);
+
+    auto run = std::make_shared<ScoreRun>();
+    run->problem = to_problem(request, sizes, mask, std::move(lengths), run->operands);
+    run->plan = plan_with_kernels(run->problem);
+    plan.workspace_size = static_cast<uint64_t>(run->plan.workspace_bytes() + run->operands.workspace_bytes());
+    plan.run = [run = std::move(run)](const opbase::Launch& launch) { (*run)(launch); };
+    return plan;
+}
+
+}  // namespace
+
+aclnnStatus plan_score(const ScoreRequest& request) noexcept {
+    return opbase::plan_operator(
+        request.name, request.workspace_size, request.executor, [&] { return make_plan(request); },
+        [&] { return describe(request); });
+}
+
+}  // namespace flash_attention

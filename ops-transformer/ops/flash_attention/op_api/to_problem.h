@@ -1,0 +1,16 @@
+// The last step of phase one: a checked request becomes the engine's problem.
+#pragma once
+
+#include "engine/problem.h"
+#include "op_api/checks.h"
+#include "op_api/operands.h"
+#include "op_api/score_request.h"
+
+namespace flash_attention {
+
+// Pre: the request has passed all checks. Adds the operands that the run needs; that can still refuse views that leave
+// their storage and missing data.
+Problem to_problem(const ScoreRequest& request, const ScoreSizes& sizes, MaskForm mask, SequenceLengths lengths,
+                   Operands& operands);
+
+}  // namespace flash_attention
