@@ -1,0 +1,27 @@
+// From a case to the operator's arguments with their data.
+#pragma once
+
+#include "reference/score.h"
+#include "testing/case.h"
+
+namespace flash_attention::testing {
+
+// What the operator and the reference both get. `arguments` holds the inputs after rounding to the case's element type,
+// so that an error is the operator's and not the input's. Compressed masks have their 2048 x 2048 content.
+struct Call {
+    Case description;
+    reference::ScoreArguments arguments;
+};
+
+// Same case, same call, on every machine.
+Call make_call(const Case& c);
+
+// Shapes of the operator's tensors, by layout.
+std::vector<int64_t> query_shape(const Case& c);
+std::vector<int64_t> key_shape(const Case& c, int64_t features);
+std::vector<int64_t> out_shape(const Case& c);
+std::vector<int64_t> statistics_shape(const Case& c);  // with the trailing 8
+
+int64_t element_count(const std::vector<int64_t>& shape);
+
+}  // namespace flash_attention::testing

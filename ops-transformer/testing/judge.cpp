@@ -1,0 +1,229 @@
+#include "testing/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+namespace flash_attention::testing {
+namespace {
+
+constexpr size_t kMostSentences = 8;
+constexpr int64_t kCopies = 8;  // of a row's maximum and sum
+constexpr double kFp32Roundoff = 0x1p-24;
+
+// The relative error that fp32 arithmetic may put into a weight exp(x - M) and into sums of weights, in units of 2^-24:
+//   4 A    the exponent: x and M are sums of rounded products, each wrong by up to 2 A roundings (A is the sum of their
+//   absolute
+//          values, times the scale); an absolute error of an exponent is a relative error of the weight
+//   n/512  the sums over the n visible keys: chains of 64 terms, 8 chains a group, then groups; what grows with n is
+//   the chain over
+//          groups of 512 keys
+//   40     all that does not grow: the chains of 64 and of 8, the exponential, the division, the rounding of the result
+double fp32_factor(const reference::Row& row) {
+    return kFp32Roundoff * (40.0 + 4.0 * row.conditioning + static_cast<double>(row.visible) / 512.0);
+}
+
+// A score is wrong by half of what the exponent x - M may be.
+double score_error(const reference::Row& row) {
+    return kFp32Roundoff * 2.0 * row.conditioning;
+}
+
+// 16-bit types: every weight may be rounded to the type before the second product, which moves the result by one
+// roundoff of the largest value; a quarter more is for an exponential of low degree (relative 2^-13) and for the sum
+// that was formed of unrounded weights. The result itself is rounded once.
+constexpr double kRoundedWeights = 1.25;
+
+// The exponential of 16-bit types may be of low degree: a relative 1e-4 in the sum of weights.
+constexpr double kSum16 = 1e-4;
+
+double out_bound(DType dtype, const reference::Row& row, double reference_value) {
+    const double fp32 = fp32_factor(row) * row.largest_value;
+    const double last_bit = smallest_step(dtype) / 2;  // results below the normal numbers are rounded to a fixed step
+    if (dtype == DType::kFp32) return fp32 + last_bit;
+    const double roundoff = unit_roundoff(dtype);
+    return fp32 + kRoundedWeights * roundoff * row.largest_value + roundoff * std::fabs(reference_value) + last_bit;
+}
+
+// 4 units in the last place for scaling and for the change between powers of e and of 2, plus the error of the score.
+double max_bound(const reference::Row& row, double reference_value) {
+    const double ulp = std::max(std::ldexp(1.0, std::ilogb(std::fabs(reference_value)) - 23), 0x1p-149);
+    return (reference_value == 0 ? 0 : 4 * ulp) + score_error(row);
+}
+
+double sum_bound(DType dtype, const reference::Row& row, double reference_value) {
+    return (fp32_factor(row) + (dtype == DType::kFp32 ? 0.0 : kSum16)) * reference_value;
+}
+
+constexpr std::string_view kQuantityNames[] = {"attentionOut", "softmaxMax", "softmaxSum"};
+
+std::string place(const reference::Row& row) {
+    if (row.sequence < 0) return fmt::format("row {} of head {}, which belongs to no sequence", row.position, row.head);
+    return fmt::format("sequence {} head {} row {} ({} visible keys)", row.sequence, row.head, row.position,
+                       row.visible);
+}
+
+// Judges one case; keeps the first sentences and counts the rest.
+class Judge {
+  public:
+    Judge(const Call& call, Accuracy* accuracy) : c_(call.description), accuracy_(accuracy) {}
+
+    void element(Quantity quantity, const reference::Row& row, int64_t column, double expected, double got) {
+        if (std::isnan(expected) || std::isinf(expected)) {
+            // A NaN of the formulas may come out as an infinity and the other way round: 0 * inf depends on whether a
+            // weight underflowed.
+            if (std::isfinite(got)) complain(quantity, row, column, expected, got, "must not be finite");
+            return;
+        }
+        // Rows without a visible key and rows without keys are values by definition, not results of arithmetic.
+        const double bound =
+            row.kind == reference::RowKind::kOrdinary ? bound_of(quantity, c_.dtype, row, expected) : 0.0;
+        const double error = std::fabs(got - expected);
+        if (!(error <= bound)) {
+            complain(quantity, row, column, expected, got, fmt::format("error {:.3g}, bound {:.3g}", error, bound));
+        }
+        if (accuracy_ != nullptr && row.kind == reference::RowKind::kOrdinary)
+            accuracy_->note(c_, quantity, error, bound);
+    }
+
+    void copies(Quantity quantity, const reference::Row& row, const uint32_t* bits) {
+        for (int64_t copy = 1; copy < kCopies; copy++) {
+            if (bits[copy] == bits[0]) continue;
+            complain(quantity, row, copy, from_bits(DType::kFp32, bits[0]), from_bits(DType::kFp32, bits[copy]),
+                     "the eight copies differ");
+            return;
+        }
+    }
+
+    void note(std::string sentence) {
+        wrong_++;
+        if (sentences_.size() < kMostSentences) sentences_.push_back(std::move(sentence));
+    }
+
+    std::vector<std::string> sentences() {
+        if (wrong_ > sentences_.size()) sentences_.push_back(fmt::format("... {} differences in all", wrong_));
+        return sentences_;
+    }
+
+  private:
+    void complain(Quantity quantity, const reference::Row& row, int64_t column, double expected, double got,
+                  const std::string& why) {
+        note(fmt::format("{} {} [{}]: {:.9g}, expected {:.9g}: {}", kQuantityNames[static_cast<int>(quantity)],
+                         place(row), column, got, expected, why));
+    }
+
+    const Case& c_;
+    Accuracy* accuracy_;
+    std::vector<std::string> sentences_;
+    size_t wrong_ = 0;
+};
+
+}  // namespace
+
+double bound_of(Quantity quantity, DType dtype, const reference::Row& row, double reference_value) {
+    switch (quantity) {
+        case Quantity::kMax:
+            return max_bound(row, reference_value);
+        case Quantity::kSum:
+            return sum_bound(dtype, row, reference_value);
+        default:
+            return out_bound(dtype, row, reference_value);
+    }
+}
+
+void Accuracy::note(const Case& c, Quantity quantity, double error, double bound) {
+    Worst& worst = worst_[static_cast<int>(c.dtype)][static_cast<int>(quantity)];
+    worst.elements++;
+    const double ratio = bound > 0 ? error / bound : (error > 0 ? INFINITY : 0.0);
+    if (ratio <= worst.ratio) return;
+    worst.ratio = ratio;
+    worst.error = error;
+    worst.bound = bound;
+    worst.description = to_string(c);
+}
+
+const Worst& Accuracy::worst(DType dtype, Quantity quantity) const {
+    return worst_[static_cast<int>(dtype)][static_cast<int>(quantity)];
+}
+
+std::string Accuracy::table() const {
+    std::string text = fmt::format("{:5} {:13} {:>10} {:>12} {:>10} {:>10}  {}\n", "dtype", "quantity", "elements",
+                                   "error/bound", "error", "bound", "worst case");
+    for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
+        for (const Quantity quantity : {Quantity::kOut, Quantity::kMax, Quantity::kSum}) {
+            const Worst& w = worst(dtype, quantity);
+            if (w.elements == 0) continue;
+            text += fmt::format("{:5} {:13} {:>10} {:>12.3f} {:>10.2e} {:>10.2e}  {}\n", name_of(dtype),
+                                kQuantityNames[static_cast<int>(quantity)], w.elements, w.ratio, w.error, w.bound,
+                                w.description);
+        }
+    }
+    return text;
+}
+
+std::vector<std::string> judge(const Call& call, const reference::ScoreResult& expected, const Outputs& outputs,
+                               Accuracy* accuracy) {
+    Judge judge(call, accuracy);
+    const Case& c = call.description;
+    const size_t statistics = expected.rows.size() * kCopies;
+    if (outputs.out.size() != expected.attention_out.values.size() || outputs.max.size() != statistics ||
+        outputs.sum.size() != statistics) {
+        judge.note("the outputs do not have the reference's sizes");
+        return judge.sentences();
+    }
+    for (size_t r = 0; r < expected.rows.size(); r++) {
+        const reference::Row& row = expected.rows[r];
+        for (int64_t d = 0; d < c.dv; d++) {
+            const size_t at = row.out_begin + d;
+            judge.element(Quantity::kOut, row, d, expected.attention_out.values[at],
+                          from_bits(c.dtype, outputs.out[at]));
+        }
+        const double sum = expected.softmax_sum[r];
+        judge.element(Quantity::kSum, row, 0, sum, from_bits(DType::kFp32, outputs.sum[r * kCopies]));
+        judge.copies(Quantity::kSum, row, &outputs.sum[r * kCopies]);
+        // The maximum of a row with a NaN is whatever the order of comparisons makes of it.
+        if (!std::isnan(sum)) {
+            judge.element(Quantity::kMax, row, 0, expected.softmax_max[r],
+                          from_bits(DType::kFp32, outputs.max[r * kCopies]));
+        }
+        judge.copies(Quantity::kMax, row, &outputs.max[r * kCopies]);
+    }
+    return judge.sentences();
+}
+
+std::vector<std::string> check_case(const Case& c, Accuracy* accuracy) {
+    const Call call = make_call(c);
+    std::vector<std::string> wrong;
+    auto add = [&](const std::vector<std::string>& sentences) {
+        wrong.insert(wrong.end(), sentences.begin(), sentences.end());
+    };
+
+    const RunResult first = run(call);
+    add(first.broken_promises);
+    if (first.phase_one != 0 || first.phase_two != 0) {
+        wrong.push_back(fmt::format("refused with {} in phase one and {} in phase two: {}", first.phase_one,
+                                    first.phase_two, first.error_text));
+    } else {
+        add(judge(call, reference::score(call.arguments), first.outputs, accuracy));
+        RunOptions options;
+        options.workspace = WorkspaceFill::kNan;
+        const RunResult second = run(call, options);
+        add(second.broken_promises);
+        if (second.outputs != first.outputs) wrong.push_back("the outputs depend on what the workspace held before");
+    }
+    for (std::string& sentence : wrong) sentence += "; " + rerun_hint(c);
+    return wrong;
+}
+
+std::string rerun_hint(const Case& c) {
+    return fmt::format("run again with FUSION_CASE='{}'", to_string(c));
+}
+
+std::string lines(const std::vector<std::string>& sentences) {
+    std::string text;
+    for (const std::string& sentence : sentences) text += sentence + "\n";
+    return text;
+}
+
+}  // namespace flash_attention::testing

@@ -1,0 +1,49 @@
+// Random calls with a stated distribution.
+//
+// The cells of the table layout x element type x mode x mask shape are visited in turn, so that the first cell_count()
+// cases already fill it; everything else is drawn:
+//   lengths   a third of the cases has a sequence with more than 128 rows and more than 128 keys, so that it crosses
+//   two query
+//             blocks and two key blocks of any block size up to 128; other lengths are those around tile edges (1, 7,
+//             8, 9, 15 ... 129, now and then 513), some sequences of TND are empty
+//   D         1 ... 768, common sizes more often; Dv <= D
+//   heads     1 to 8, groups of 1, 2, 3, 4 and 8
+//   scale     mostly 1/sqrt(D), else 0, negative or arbitrary
+//   masks     all contents; pre and next around the lengths, around 0 and at the ends of int64, as far as the mode's
+//   rules allow values    normal, all positive, large logits, one high key, hidden or visible NaN and infinities,
+//   logits of -infinity views     each operand is strided in a third of the cases
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "testing/case.h"
+
+namespace flash_attention::testing {
+
+// One cell of the table.
+struct Cell {
+    std::string layout;
+    DType dtype;
+    int64_t mode;
+    MaskShape mask;
+    bool operator==(const Cell&) const = default;
+};
+
+// All legal cells, in the order in which cases visit them.
+const std::vector<Cell>& cells();
+inline int64_t cell_count() {
+    return static_cast<int64_t>(cells().size());
+}
+Cell cell_of(const Case& c);
+
+// Case number `index` of the sequence that `seed` starts. Always legal.
+Case random_case(uint64_t seed, int64_t index);
+
+// Whether some sequence has more than 128 rows and more than 128 keys.
+bool crosses_blocks(const Case& c);
+
+// How many cases fall into each cell, as a table with one line a mode and mask shape.
+std::string coverage_table(const std::vector<Case>& cases);
+
+}  // namespace flash_attention::testing

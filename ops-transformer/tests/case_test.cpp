@@ -1,0 +1,157 @@
+// Cases as text: reading and writing are inverse, and what is not understood is refused with a sentence.
+#include "testing/case.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "testing/random_cases.h"
+#include "testing/view.h"
+
+namespace flash_attention::testing {
+namespace {
+
+std::string refusal(const std::string& text) {
+    try {
+        parse_case(text);
+    } catch (const std::invalid_argument& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST(Case, ReadsEveryKey) {
+    const Case c = parse_case(
+        "layout=TND dtype=bf16 n=8/2 d=128 dv=96 q=1,0,513 kv=7,9,513 tail=2 slack=3/1 mode=4 pre=100 next=-1 "
+        "mask=compressed:random mask_dtype=uint8 scale=-0.25 values=large strides=q:offset,sum:every2 seed=77");
+    EXPECT_EQ(c.layout, "TND");
+    EXPECT_EQ(c.dtype, DType::kBf16);
+    EXPECT_EQ(c.heads, 8);
+    EXPECT_EQ(c.kv_heads, 2);
+    EXPECT_EQ(c.d, 128);
+    EXPECT_EQ(c.dv, 96);
+    EXPECT_EQ(c.q, (std::vector<int64_t>{1, 0, 513}));
+    EXPECT_EQ(c.kv, (std::vector<int64_t>{7, 9, 513}));
+    EXPECT_EQ(c.sequences(), 5);
+    EXPECT_EQ(c.slack_q, 3);
+    EXPECT_EQ(c.slack_kv, 1);
+    EXPECT_EQ(c.mode, 4);
+    EXPECT_EQ(c.pre, 100);
+    EXPECT_EQ(c.next, -1);
+    EXPECT_EQ(c.mask, MaskShape::kCompressed);
+    EXPECT_EQ(c.hides, MaskContent::kRandom);
+    EXPECT_TRUE(c.byte_mask);
+    EXPECT_EQ(c.scale, -0.25);
+    EXPECT_EQ(c.values, Values::kLarge);
+    EXPECT_EQ(c.views[kQuery], View::kOffset);
+    EXPECT_EQ(c.views[kSum], View::kEvery2);
+    EXPECT_EQ(c.views[kKey], View::kPacked);
+    EXPECT_EQ(c.seed, 77U);
+}
+
+TEST(Case, FillsInDefaults) {
+    const Case c = parse_case("d=16 n=3");
+    EXPECT_EQ(c.dv, 16);
+    EXPECT_EQ(c.scale, 0.25);
+    EXPECT_EQ(c.kv_heads, 3);
+    EXPECT_EQ(to_string(c), "layout=BSND dtype=fp32 n=3 d=16 q=64 kv=64");
+}
+
+TEST(Case, TextAndCaseAreInverse) {
+    for (const char* text : {
+             "layout=BSND dtype=fp32 n=1 d=64 q=64 kv=64",
+             "layout=SBH dtype=fp16 b=3 n=4/1 d=33 dv=7 q=17 kv=513 mode=1 pre=-9223372036854775808 "
+             "next=9223372036854775807 "
+             "mask=bn:rows mask_dtype=uint8 scale=0 values=hidden_nan strides=q:transposed,k:expand,out:swapped seed=5",
+             "layout=TND dtype=bf16 n=2 d=72 q=0,4 kv=3,5 tail=1 slack=0/2 mask=total:blocks",
+             "layout=BNSD dtype=fp32 n=1 d=3 q=1 kv=1 mode=3 mask=compressed4 scale=0.08838834764831845",
+         }) {
+        EXPECT_EQ(to_string(parse_case(text)), text);
+    }
+    for (int64_t i = 0; i < 2000; i++) {
+        const Case c = random_case(11, i);
+        EXPECT_TRUE(parse_case(to_string(c)) == c) << to_string(c);
+    }
+}
+
+TEST(Case, RefusesWhatItDoesNotUnderstand) {
+    EXPECT_EQ(refusal("layout=BSND colour=red"), "colour=red: there is no such key");
+    EXPECT_EQ(refusal("layout=BNS"), "layout=BNS: expected BSH, SBH, BSND, BNSD or TND");
+    EXPECT_EQ(refusal("dtype=fp64"), "dtype=fp64: expected one of fp32, fp16, bf16");
+    EXPECT_EQ(refusal("d"), "\"d\" is not of the form key=value");
+    EXPECT_EQ(refusal("d=8 d=9"), "d is given twice");
+    EXPECT_EQ(refusal("d=8x"), "d=8x: \"8x\" is not a number of its kind");
+    EXPECT_EQ(refusal("d=-1"), "d=-1: must be at least 0");
+    EXPECT_EQ(refusal("d=8 dv=9"), "dv=9: must not exceed d=8");
+    EXPECT_EQ(refusal("n=8/3"), "n=8/3: the first must be a multiple of the second");
+    EXPECT_EQ(refusal("n=8/2/1"), "n=8/2/1: expected one or two numbers");
+    EXPECT_EQ(refusal("layout=TND q=1,2 kv=3"), "q has 2 lengths and kv has 1");
+    EXPECT_EQ(refusal("layout=TND b=2"), "b=2: layout TND takes its batch from q and kv");
+    EXPECT_EQ(refusal("layout=BSH q=1,2 kv=3,4"), "layout BSH takes one length for q and one for kv");
+    EXPECT_EQ(refusal("layout=BSH tail=1"), "layout BSH has neither tail nor slack");
+    EXPECT_EQ(refusal("layout=BSH mask=total"), "mask=total needs layout=TND, not BSH");
+    EXPECT_EQ(refusal("strides=q"), "strides=q: expected <tensor>:<view>, got \"q\"");
+    EXPECT_EQ(refusal("strides=x:packed"), "strides=x: expected one of q, k, v, mask, out, max, sum");
+    EXPECT_EQ(refusal("mask=2d:random:rows"), "mask=2d:random:rows: expected <shape> or <shape>:<content>");
+}
+
+TEST(Case, KnowsWhichWindowsTheOperatorsRefuse) {
+    auto legal = [](const std::string& text) { return why_illegal(parse_case(text)).empty(); };
+    EXPECT_TRUE(legal("q=13 kv=10 pre=9 next=-3 mask=2d:window"));
+    EXPECT_TRUE(legal("q=13 kv=10 pre=-3 next=7 mask=2d:window"));
+    EXPECT_FALSE(legal("q=13 kv=10 pre=-3 next=2 mask=2d"));
+    EXPECT_FALSE(legal("q=13 kv=10 pre=-1 next=-1 mask=2d"));
+    EXPECT_FALSE(legal("q=13 kv=10 pre=-10 next=20 mask=2d"));
+    EXPECT_TRUE(legal("q=13 kv=10 pre=-10 next=-20"));  // without a mask nothing is looked at
+    EXPECT_TRUE(legal("q=6 kv=4 mode=3 mask=compressed"));
+    EXPECT_FALSE(legal("layout=TND q=6 kv=4 mode=3 mask=compressed"));
+    EXPECT_TRUE(legal("q=4 kv=6 mode=4 pre=-1 next=2 mask=compressed"));
+    EXPECT_FALSE(legal("layout=TND q=4 kv=6 mode=4 pre=-1 next=2 mask=compressed"));
+    EXPECT_FALSE(legal("layout=TND q=6 kv=4 mode=4 pre=3 next=1 mask=compressed"));
+    EXPECT_FALSE(legal("mode=2 mask=2d"));
+    EXPECT_FALSE(legal("mode=0 mask=compressed"));
+    EXPECT_FALSE(legal("strides=out:expand"));
+}
+
+TEST(Element, RoundsToNearestEven) {
+    EXPECT_EQ(to_bits(DType::kFp32, 1.0), 0x3F800000U);
+    EXPECT_EQ(to_bits(DType::kFp32, 0.1), 0x3DCCCCCDU);
+    EXPECT_EQ(to_bits(DType::kFp32, 1e-45), 1U);
+    EXPECT_EQ(to_bits(DType::kFp16, 0x1p-24), 0x0001U);
+    EXPECT_EQ(to_bits(DType::kFp16, 65504.0), 0x7BFFU);
+    EXPECT_EQ(to_bits(DType::kFp16, 65520.0), 0x7C00U);
+    EXPECT_EQ(to_bits(DType::kFp16, 1.0 + 0x1p-11), 0x3C00U);
+    EXPECT_EQ(to_bits(DType::kFp16, 1.0 + 0x1.8p-10), 0x3C02U);
+    EXPECT_EQ(to_bits(DType::kFp16, 0x1.ffep-15), 0x0400U);  // rounds up into the normal numbers
+    EXPECT_EQ(to_bits(DType::kBf16, 3.0), 0x4040U);
+    EXPECT_EQ(to_bits(DType::kBf16, -1.0 - 0x1.8p-7), 0xBF82U);
+    for (uint32_t bits = 0; bits < 0x10000; bits++) {
+        for (const DType dtype : {DType::kFp16, DType::kBf16}) {
+            const double value = from_bits(dtype, bits);
+            if (value != value) continue;  // NaN
+            EXPECT_EQ(to_bits(dtype, value), bits);
+        }
+    }
+}
+
+TEST(View, ReachesEachElementOnce) {
+    const std::vector<int64_t> shape{2, 3, 4};
+    for (const View kind :
+         {View::kPacked, View::kOffset, View::kPadded, View::kSwapped, View::kTransposed, View::kEvery2}) {
+        const StridedView view = make_view(kind, shape);
+        std::vector<int64_t> positions = view.positions();
+        EXPECT_EQ(positions.size(), 24U);
+        EXPECT_EQ(positions[(1 * 3 + 2) * 4 + 3],
+                  view.offset + view.strides[0] + 2 * view.strides[1] + 3 * view.strides[2]);
+        std::sort(positions.begin(), positions.end());
+        EXPECT_EQ(std::unique(positions.begin(), positions.end()), positions.end());
+        EXPECT_LT(positions.back(), view.storage);
+    }
+    EXPECT_EQ(make_view(View::kTransposed, shape).strides, (std::vector<int64_t>{1, 2, 6}));
+    EXPECT_EQ(make_view(View::kSwapped, shape).strides, (std::vector<int64_t>{4, 8, 1}));
+    EXPECT_EQ(make_view(View::kExpand, shape).strides, (std::vector<int64_t>{0, 4, 1}));
+    EXPECT_EQ(make_view(View::kExpandLast, shape).strides, (std::vector<int64_t>{3, 1, 0}));
+}
+
+}  // namespace
+}  // namespace flash_attention::testing

@@ -1,0 +1,301 @@
+// Two calls that must agree because they describe the same attention. These need no reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "opbase/parallel.h"
+#include "testing/judge.h"
+
+namespace flash_attention::testing {
+namespace {
+
+Outputs outputs_of(const Call& call) {
+    const RunResult result = run(call);
+    EXPECT_EQ(result.phase_one, 0) << result.error_text << rerun_hint(call.description);
+    EXPECT_EQ(result.phase_two, 0) << result.error_text << rerun_hint(call.description);
+    EXPECT_EQ(lines(result.broken_promises), "") << rerun_hint(call.description);
+    return result.outputs;
+}
+
+class Types : public ::testing::TestWithParam<DType> {
+  protected:
+    Case parse(const std::string& text) const {
+        return parse_case(text + " dtype=" + std::string(name_of(GetParam())));
+    }
+};
+
+// The rows of one sequence, cut out of what a TND call or a batch [B, S, N, D] of equal lengths gave: out rows are
+// [row][head], statistics [head][row].
+struct SequenceOutputs {
+    std::vector<uint32_t> out, max, sum;
+    bool operator==(const SequenceOutputs&) const = default;
+};
+
+SequenceOutputs cut(const Case& c, const Outputs& o, int64_t first_row, int64_t rows) {
+    auto part = [](const std::vector<uint32_t>& all, int64_t begin, int64_t count) {
+        return std::vector<uint32_t>(all.begin() + begin, all.begin() + begin + count);
+    };
+    const int64_t out_row = c.heads * c.dv, stats_row = c.heads * 8;
+    return {part(o.out, first_row * out_row, rows * out_row), part(o.max, first_row * stats_row, rows * stats_row),
+            part(o.sum, first_row * stats_row, rows * stats_row)};
+}
+
+// A call with the given sequences of `from` only, in the given order (TND, no slack).
+Call with_sequences(const Call& from, const std::vector<size_t>& chosen) {
+    Call call = from;
+    Case& c = call.description;
+    const Case& old = from.description;
+    c.q.clear();
+    c.kv.clear();
+    for (reference::Tensor* t : {&call.arguments.query, &call.arguments.key, &call.arguments.value}) t->values.clear();
+    call.arguments.actual_seq_qlen.clear();
+    call.arguments.actual_seq_kvlen.clear();
+    const std::vector<reference::Sequence> sequences = reference::sequences_of(from.arguments);
+    auto append = [](reference::Tensor& to, const reference::Tensor& tensor, int64_t begin, int64_t rows,
+                     int64_t width) {
+        const auto first = tensor.values.begin() + begin * width;
+        to.values.insert(to.values.end(), first, first + rows * width);
+    };
+    int64_t q_total = 0, kv_total = 0;
+    for (const size_t index : chosen) {
+        const reference::Sequence& s = sequences[index];
+        append(call.arguments.query, from.arguments.query, s.q_begin, s.q_len, old.heads * old.d);
+        append(call.arguments.key, from.arguments.key, s.kv_begin, s.kv_len, old.kv_heads * old.d);
+        append(call.arguments.value, from.arguments.value, s.kv_begin, s.kv_len, old.kv_heads * old.dv);
+        c.q.push_back(s.q_len);
+        c.kv.push_back(s.kv_len);
+        call.arguments.actual_seq_qlen.push_back(q_total += s.q_len);
+        call.arguments.actual_seq_kvlen.push_back(kv_total += s.kv_len);
+    }
+    call.arguments.query.shape = query_shape(c);
+    call.arguments.key.shape = key_shape(c, c.d);
+    call.arguments.value.shape = key_shape(c, c.dv);
+    return call;
+}
+
+// A sequence gives the same bits alone, between others, and several times in one call.
+TEST_P(Types, SequenceAloneIsSequencePacked) {
+    for (const char* text : {
+             "layout=TND n=4/2 d=64 q=65,1,200,7,0,130 kv=129,513,200,70,5,300 mode=3 mask=compressed",
+             "layout=TND n=2/1 d=80 dv=33 q=65,1,200,7 kv=129,513,100,70 mode=4 pre=150 next=200 mask=compressed",
+             "layout=TND n=8/1 d=128 q=1,1,1 kv=100,2000,700",
+         }) {
+        const Call packed = make_call(parse(text));
+        const Case& c = packed.description;
+        const Outputs all = outputs_of(packed);
+        const std::vector<reference::Sequence> sequences = reference::sequences_of(packed.arguments);
+        for (size_t b = 0; b < sequences.size(); b++) {
+            const reference::Sequence& s = sequences[b];
+            if (s.q_len == 0) continue;
+            const SequenceOutputs expected = cut(c, all, s.q_begin, s.q_len);
+            EXPECT_TRUE(cut(c, outputs_of(with_sequences(packed, {b})), 0, s.q_len) == expected)
+                << "sequence " << b << " alone; " << rerun_hint(c);
+            const Outputs thrice = outputs_of(with_sequences(packed, {b, b, b}));
+            for (int64_t copy = 0; copy < 3; copy++) {
+                EXPECT_TRUE(cut(c, thrice, copy * s.q_len, s.q_len) == expected)
+                    << "sequence " << b << ", copy " << copy << " of three; " << rerun_hint(c);
+            }
+        }
+    }
+}
+
+// The values of a call whose layout is BSND, in another layout.
+Call in_layout(const Call& from, const std::string& layout) {
+    Call call = from;
+    Case& c = call.description;
+    c.layout = layout;
+    call.arguments.input_layout = layout;
+    if (layout == "TND") {
+        c.q.assign(c.batch, c.q[0]);
+        c.kv.assign(c.batch, c.kv[0]);
+        for (int64_t b = 1; b <= c.batch; b++) {
+            call.arguments.actual_seq_qlen.push_back(b * c.q[0]);
+            call.arguments.actual_seq_kvlen.push_back(b * c.kv[0]);
+        }
+        c.batch = 1;
+    }
+    auto move = [&](const reference::Tensor& bsnd, std::vector<int64_t> shape) {
+        const int64_t batch = bsnd.shape[0], seq = bsnd.shape[1], heads = bsnd.shape[2], dim = bsnd.shape[3];
+        reference::Tensor moved{std::move(shape), std::vector<double>(bsnd.values.size())};
+        for (int64_t row = 0; row < batch * seq * heads; row++) {
+            const int64_t b = row / (seq * heads), s = row / heads % seq, n = row % heads;
+            int64_t to = row;
+            if (layout == "SBH") to = (s * batch + b) * heads + n;
+            if (layout == "BNSD") to = (b * heads + n) * seq + s;
+            for (int64_t d = 0; d < dim; d++) moved.values[to * dim + d] = bsnd.values[row * dim + d];
+        }
+        return moved;
+    };
+    call.arguments.query = move(from.arguments.query, query_shape(c));
+    call.arguments.key = move(from.arguments.key, key_shape(c, c.d));
+    call.arguments.value = move(from.arguments.value, key_shape(c, c.dv));
+    return call;
+}
+
+// The same numbers in another layout give the same bits: statistics are [B, N, Sq, 8] in all of them, and the output
+// moves with the layout.
+TEST_P(Types, LayoutsAgree) {
+    for (const char* text : {
+             "layout=BSND b=3 n=4/2 d=64 q=70 kv=150 mode=3 mask=compressed",
+             "layout=BSND b=2 n=3/1 d=40 dv=9 q=130 kv=131 mode=0 pre=60 next=3 mask=2d:random",
+         }) {
+        const Call bsnd = make_call(parse(text));
+        const Case& c = bsnd.description;
+        const Outputs expected = outputs_of(bsnd);
+        for (const char* layout : {"BSH", "SBH", "BNSD", "TND"}) {
+            const Call other = in_layout(bsnd, layout);
+            const Outputs got = outputs_of(other);
+            EXPECT_TRUE(got.max == expected.max && got.sum == expected.sum) << layout << " " << rerun_hint(c);
+            size_t different = 0;
+            for (size_t at = 0; at < expected.out.size(); at++) {
+                const auto index = static_cast<int64_t>(at);
+                const int64_t d = index % c.dv, n = index / c.dv % c.heads;
+                const int64_t s = index / (c.dv * c.heads) % c.q[0], b = index / (c.dv * c.heads * c.q[0]);
+                int64_t row = (b * c.q[0] + s) * c.heads + n;
+                if (std::string(layout) == "SBH") row = (s * c.batch + b) * c.heads + n;
+                if (std::string(layout) == "BNSD") row = (b * c.heads + n) * c.q[0] + s;
+                different += got.out[row * c.dv + d] != expected.out[at];
+            }
+            EXPECT_EQ(different, 0U) << layout << " " << rerun_hint(c);
+        }
+    }
+}
+
+// Results of two orders of arithmetic: each is within the bound, so they are within twice the bound of each other.
+void expect_within_bounds(const Call& call, const Outputs& a, const Outputs& b) {
+    const reference::ScoreResult r = reference::score(call.arguments);
+    const Case& c = call.description;
+    for (size_t row = 0; row < r.rows.size(); row++) {
+        auto compare = [&](Quantity quantity, DType dtype, uint32_t first, uint32_t second, double exact) {
+            const double difference = std::fabs(from_bits(dtype, first) - from_bits(dtype, second));
+            const bool ordinary = r.rows[row].kind == reference::RowKind::kOrdinary;
+            EXPECT_LE(difference, ordinary ? 2 * bound_of(quantity, c.dtype, r.rows[row], exact) : 0.0)
+                << "row " << row << "; " << rerun_hint(c);
+        };
+        for (int64_t d = 0; d < c.dv; d++) {
+            const size_t at = r.rows[row].out_begin + d;
+            compare(Quantity::kOut, c.dtype, a.out[at], b.out[at], r.attention_out.values[at]);
+        }
+        compare(Quantity::kMax, DType::kFp32, a.max[row * 8], b.max[row * 8], r.softmax_max[row]);
+        compare(Quantity::kSum, DType::kFp32, a.sum[row * 8], b.sum[row * 8], r.softmax_sum[row]);
+    }
+}
+
+// A compressed mode is the explicit mask that shows the same keys.
+TEST_P(Types, CompressedModesAreExplicitMasks) {
+    for (const char* text : {
+             "layout=BSND b=2 n=2 d=64 q=70 kv=150 mode=2 mask=compressed",
+             "layout=BSND b=2 n=2 d=64 q=150 kv=150 mode=3 mask=compressed",
+             "layout=BSND n=2 d=33 q=150 kv=70 mode=3 mask=compressed",
+             "layout=BSND n=2 d=64 q=200 kv=150 mode=4 pre=80 next=20 mask=compressed",
+         }) {
+        const Call compressed = make_call(parse(text));
+        Call explicit_mask = compressed;
+        const reference::Sequence s = reference::sequences_of(compressed.arguments).at(0);
+        explicit_mask.description.mode = explicit_mask.arguments.sparse_mode = 1;
+        reference::Mask mask{{s.q_len, s.kv_len}, {}};
+        for (int64_t i = 0; i < s.q_len; i++) {
+            for (int64_t j = 0; j < s.kv_len; j++) {
+                mask.values.push_back(reference::sees(compressed.arguments, s, 0, i, j) ? 0 : 1);
+            }
+        }
+        explicit_mask.arguments.atten_mask = mask;
+        expect_within_bounds(compressed, outputs_of(compressed), outputs_of(explicit_mask));
+    }
+}
+
+// Grouped heads are the same as keys and values repeated for every query head.
+TEST_P(Types, GroupsAreRepeatedKeys) {
+    for (const char* text : {
+             "layout=BSND b=2 n=6/2 d=64 q=70 kv=150 mode=3 mask=compressed",
+             "layout=BSND b=1 n=8/1 d=80 dv=16 q=1 kv=513",
+         }) {
+        const Call grouped = make_call(parse(text));
+        Call repeated = grouped;
+        Case& c = repeated.description;
+        const int64_t group = c.heads / c.kv_heads;
+        auto repeat = [&](reference::Tensor& tensor, int64_t features) {
+            reference::Tensor wide{key_shape(c, features), {}};
+            const auto rows = static_cast<int64_t>(tensor.values.size()) / features;
+            for (int64_t row = 0; row < rows; row++) {
+                for (int64_t copy = 0; copy < group; copy++) {
+                    wide.values.insert(wide.values.end(), tensor.values.begin() + row * features,
+                                       tensor.values.begin() + (row + 1) * features);
+                }
+            }
+            tensor = wide;
+        };
+        c.kv_heads = c.heads;
+        repeat(repeated.arguments.key, c.d);
+        repeat(repeated.arguments.value, c.dv);
+        expect_within_bounds(grouped, outputs_of(grouped), outputs_of(repeated));
+    }
+}
+
+// A key that is hidden from a row has no effect on its bits, whatever finite numbers it holds.
+TEST_P(Types, HiddenKeysHaveNoEffect) {
+    const Call call = make_call(parse("layout=BSND n=2 d=64 q=150 kv=150 mode=2 mask=compressed"));
+    Call changed = call;
+    const Case& c = call.description;
+    constexpr int64_t kFirstChanged = 75;  // rows before it see no changed key
+    for (reference::Tensor* tensor : {&changed.arguments.key, &changed.arguments.value}) {
+        const int64_t width = c.kv_heads * c.d;
+        for (size_t i = kFirstChanged * width; i < tensor->values.size(); i++) tensor->values[i] = 30.0;
+    }
+    const Outputs before = outputs_of(call), after = outputs_of(changed);
+    const int64_t unchanged = kFirstChanged * c.heads * c.dv;
+    EXPECT_TRUE(std::equal(before.out.begin(), before.out.begin() + unchanged, after.out.begin())) << rerun_hint(c);
+    EXPECT_FALSE(std::equal(before.out.begin() + unchanged, before.out.end(), after.out.begin() + unchanged));
+}
+
+// Puts the number of threads back when a test ends, however it ends.
+class ThreadCount {
+  public:
+    ~ThreadCount() { opbase::set_thread_count(0); }
+    void set(int threads) { opbase::set_thread_count(threads); }
+};
+
+constexpr const char* kManyItems = "layout=TND n=6/2 d=64 q=200,1,65,130,7 kv=300,900,65,129,70 mode=3 mask=compressed";
+
+TEST_P(Types, SameBitsForAnyNumberOfThreads) {
+    ThreadCount threads;
+    for (const char* text : {kManyItems, "layout=BNSD n=2/1 d=128 q=3 kv=3000",
+                             "layout=SBH b=2 n=5 d=33 q=65 kv=150 mode=1 mask=bn:rows"}) {
+        const Call call = make_call(parse(text));
+        threads.set(1);
+        const Outputs expected = outputs_of(call);
+        for (const int count : {2, 3, 8}) {
+            threads.set(count);
+            EXPECT_TRUE(outputs_of(call) == expected) << count << " threads; " << rerun_hint(call.description);
+        }
+    }
+}
+
+TEST_P(Types, SameBitsInEveryRun) {
+    const Call call = make_call(parse(kManyItems));
+    const Outputs expected = outputs_of(call);
+    for (int again = 0; again < 9; again++) EXPECT_TRUE(outputs_of(call) == expected) << rerun_hint(call.description);
+}
+
+// The plan and its workspace are made for the threads of phase one; phase two must do with fewer, and may have more.
+TEST_P(Types, ThreadCountMayChangeBetweenThePhases) {
+    ThreadCount threads;
+    const Call call = make_call(parse(kManyItems));
+    const Outputs expected = outputs_of(call);
+    for (const auto [first, second] : {std::pair{8, 1}, std::pair{1, 8}, std::pair{3, 2}}) {
+        PreparedCall prepared(call, {.count_allocations = false});
+        threads.set(first);
+        ASSERT_EQ(prepared.phase_one(), 0);
+        threads.set(second);
+        ASSERT_EQ(prepared.phase_two(), 0);
+        EXPECT_TRUE(prepared.outputs() == expected) << first << " threads, then " << second;
+        EXPECT_EQ(lines(prepared.broken_promises()), "");
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Metamorphic, Types, ::testing::Values(DType::kFp32, DType::kFp16, DType::kBf16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+}  // namespace
+}  // namespace flash_attention::testing
