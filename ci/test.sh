@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Builds and runs every test and ends in one line "N passed, N failed"; exit code 0 only when nothing failed.
+# Sets up a bare Debian or Ubuntu machine by itself. What is installed and built already is kept, so that a second run is
+# much faster. A step that fails counts as a failed test and does not keep the others from running.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+begin=$SECONDS
+RESULTS=$BUILD/results
+rm -rf "$RESULTS"
+mkdir -p "$RESULTS"
+reports=("$RESULTS/steps.txt")
+
+# A step that counts as one test.
+check() {
+    local title=$1 outcome=passed
+    shift
+    "$@" || outcome=failed
+    printf '%s\t%s\n' "$outcome" "$title" >>"$RESULTS/steps.txt"
+    [ "$outcome" = passed ]
+}
+
+# collect <report> <title> <log> <command...>: runs tests that write a report; its cases are counted, not the step.
+collect() {
+    local report=$1
+    shift
+    reports+=("$report")
+    run "$@" || true
+    "$PYTHON" "$ROOT/ci/count_results.py" --brief "$report"
+}
+
+run_ctest() {
+    local preset=$1
+    shift
+    collect "$RESULTS/ctest-$preset.xml" "C++ tests, $preset" "ctest-$preset" \
+        ctest --test-dir "$BUILD/$preset" --parallel "$JOBS" --output-on-failure --no-tests=error \
+        --output-junit "$RESULTS/ctest-$preset.xml" "$@"
+}
+
+# The tests of a user's view run on the installed tree, with the environment that set_env.sh makes.
+run_pytest() (
+    source "$PREFIX/set_env.sh"
+    cd "$ROOT"
+    export FUSION_BUILD=$BUILD/release FUSION_WORK=$BUILD
+    collect "$RESULTS/pytest.xml" "Python and installation tests" pytest \
+        "$PYTHON" -m pytest -ra --durations=10 "--junitxml=$RESULTS/pytest.xml"
+)
+
+# clang 14 where the system offers it, else its own clang.
+clang_package=clang-14
+clang_options=()
+if ! is_installed clang-14 && ! apt-cache show clang-14 >/dev/null 2>&1; then
+    clang_package=clang
+    clang_options=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
+fi
+
+setup_build_tools zsh "$clang_package"
+setup_python
+# For the C++ tests that compare with the wheel, whichever Python CMake finds for their scripts.
+export FUSION_TORCH_NPU_DIR=$("$PYTHON" -c 'import importlib.util as u; print(u.find_spec("torch_npu").submodule_search_locations[0])')
+
+heading "Release build, installed into install/"
+if check "release build" build_preset release && check "installation" install_release; then
+    heading "Tests"
+    run_ctest release
+    reports+=("$RESULTS/pytest.xml")
+    run_pytest
+fi
+
+heading "Sanitizers: address and undefined behaviour, then threads (tests with the label slow are left out)"
+for preset in asan tsan; do
+    check "$preset build" build_preset "$preset" && run_ctest "$preset" --label-exclude slow
+done
+
+heading "Second compiler"
+CONFIGURE_OPTIONS=("${clang_options[@]}")
+check "clang build" build_preset clang || true
+
+heading "Summary after $((SECONDS - begin)) s (logs: build/logs, reports: build/results)"
+exec "$PYTHON" "$ROOT/ci/count_results.py" "${reports[@]}"
