@@ -45,18 +45,19 @@ run_pytest() (
         "$PYTHON" -m pytest -ra --durations=10 "--junitxml=$RESULTS/pytest.xml"
 )
 
+setup_build_tools zsh
 # clang 14 where the system offers it, else its own clang.
-clang_package=clang-14
 clang_options=()
-if ! is_installed clang-14 && ! apt-cache show clang-14 >/dev/null 2>&1; then
-    clang_package=clang
+if is_installed clang-14 || apt-cache show clang-14 >/dev/null 2>&1; then
+    install_packages clang-14 libclang-rt-14-dev
+else
+    install_packages clang libclang-rt-dev
     clang_options=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
 fi
-
-setup_build_tools zsh "$clang_package"
 setup_python
 # For the C++ tests that compare with the wheel, whichever Python CMake finds for their scripts.
-export FUSION_TORCH_NPU_DIR=$("$PYTHON" -c 'import importlib.util as u; print(u.find_spec("torch_npu").submodule_search_locations[0])')
+FUSION_TORCH_NPU_DIR=$("$PYTHON" -c 'import importlib.util as u; print(u.find_spec("torch_npu").submodule_search_locations[0])')
+export FUSION_TORCH_NPU_DIR
 
 heading "Release build, installed into install/"
 if check "release build" build_preset release && check "installation" install_release; then
@@ -66,14 +67,12 @@ if check "release build" build_preset release && check "installation" install_re
     run_pytest
 fi
 
-heading "Sanitizers: address and undefined behaviour, then threads (tests with the label slow are left out)"
-for preset in asan tsan; do
-    check "$preset build" build_preset "$preset" && run_ctest "$preset" --label-exclude slow
-done
-
-heading "Second compiler"
+# The second compiler makes one of the two, so that it compiles everything once; its warnings are errors.
+heading "Sanitizers: address and undefined behaviour with clang, threads with g++ (without tests labelled slow)"
 CONFIGURE_OPTIONS=("${clang_options[@]}")
-check "clang build" build_preset clang || true
+if check "asan build (clang)" build_preset asan; then run_ctest asan --label-exclude slow; fi
+CONFIGURE_OPTIONS=()
+if check "tsan build" build_preset tsan; then run_ctest tsan --label-exclude slow; fi
 
 heading "Summary after $((SECONDS - begin)) s (logs: build/logs, reports: build/results)"
 exec "$PYTHON" "$ROOT/ci/count_results.py" "${reports[@]}"

@@ -44,6 +44,9 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # A unique symbol would be shared between two copies of a library in one process; clang never emits them.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fno-gnu-unique>)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    add_compile_options(-Wno-restrict)  # g++ 12 sees overlaps in "a" + std::string that cannot be
+  endif()
 endif()
 
 find_package(Threads REQUIRED)
@@ -54,7 +57,7 @@ find_path(FUSION_FMT_INCLUDE_DIR fmt/format.h)
 if(NOT FUSION_FMT_INCLUDE_DIR)
   message(FATAL_ERROR "fmt/format.h was not found: install libfmt-dev")
 endif()
-option(FUSION_FMT_ONCE "Compile the fixed parts of fmt once" OFF)
+option(FUSION_FMT_ONCE "Compile the fixed parts of fmt 9 once" ON)
 file(STRINGS ${FUSION_FMT_INCLUDE_DIR}/fmt/core.h fmt_version REGEX "^#define FMT_VERSION 9")
 if(FUSION_FMT_ONCE AND fmt_version)
   add_library(fusion_fmt STATIC ${FUSION_ROOT}/cmake/fmt.cpp)

@@ -10,7 +10,8 @@ set(generated ${CMAKE_BINARY_DIR}/packaging)
 configure_file(${packaging}/version.info.in ${generated}/version.info @ONLY)
 configure_file(${packaging}/fusion_attention.pc.in ${generated}/fusion_attention.pc @ONLY)
 configure_package_config_file(${packaging}/FusionAttentionConfig.cmake.in ${generated}/FusionAttentionConfig.cmake
-                              INSTALL_DESTINATION ${FUSION_PACKAGE_DIR} NO_SET_AND_CHECK_MACRO)
+                              INSTALL_DESTINATION ${FUSION_PACKAGE_DIR}
+                              NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${generated}/FusionAttentionConfigVersion.cmake
                                  VERSION ${FUSION_VERSION} COMPATIBILITY SameMinorVersion)
 

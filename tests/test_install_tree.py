@@ -38,7 +38,7 @@ def test_header_compiles_alone(prefix, run, tmp_path, header):
     """acl/ is C99 and C++11, aclnn and aclnnop are C++11, the internal headers C++20. No warning in any."""
     languages = {"acl": [("c", "c99"), ("c++", "c++11")], "opbase": [("c++", "c++20")]}
     source = tmp_path / "header"
-    source.write_text(f'#include "{header}"\n')
+    source.write_text(f'#include "{header}"\nextern int something;\n')
     for language, standard in languages.get(header.split("/")[0], [("c++", "c++11")]):
         run("g++", "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
             f"-I{prefix}/include", f"-I{prefix}/include/aclnn", source)

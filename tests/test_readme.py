@@ -41,7 +41,7 @@ def test_python_demonstration(run, moved_prefix):
 
 def test_links_lead_somewhere(run, readme):
     for path in [run.ROOT / "README.md", *(run.ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
+        for link in re.findall(r"\]\(([^)#:\s]+)\)", path.read_text(encoding="utf-8")):
             assert (path.parent / link).exists(), f"{path.name}: {link}"
 
 

@@ -9,6 +9,7 @@
 //     }
 #pragma once
 
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -43,10 +44,24 @@ struct Argument {
     bool is_output;
 };
 
+// The number behind an enumeration that came from outside. Programs may pass what is no enumerator, and C++ leaves
+// undefined what happens when such a value is read as the enumeration.
+template <class Enum>
+int number_of(const Enum& value) noexcept {
+    static_assert(std::is_enum_v<Enum> && sizeof(Enum) == sizeof(int));
+    int number = 0;
+    std::memcpy(&number, &value, sizeof(number));
+    return number;
+}
+
 // An input. Strings appear quoted, enumerations and integers as numbers, handles and addresses in hexadecimal.
 template <class T>
-Argument<T> arg(const char* name, T value) noexcept {
-    return {name, value, false};
+auto arg(const char* name, const T& value) noexcept {
+    if constexpr (std::is_enum_v<T>) {
+        return Argument<int>{name, number_of(value), false};
+    } else {
+        return Argument<std::decay_t<T>>{name, value, false};
+    }
 }
 
 // A pointer through which the call returns something: the trace of a successful call shows what was written.
@@ -92,7 +107,7 @@ class TraceLine {
         } else if constexpr (std::is_pointer_v<T>) {
             append_address(reinterpret_cast<const void*>(value));
         } else if constexpr (std::is_enum_v<T>) {
-            append_signed(static_cast<int>(value));  // as the interface passes them
+            append_signed(number_of(value));
         } else if constexpr (std::is_floating_point_v<T>) {
             append_real(static_cast<double>(value));
         } else if constexpr (std::is_signed_v<T>) {

@@ -17,8 +17,8 @@ constexpr std::size_t kOptionCount = 4;
 
 std::array<std::atomic<int64_t>, kOptionCount> process_options{};
 
-std::size_t require_option(aclSysParamOpt opt) {
-    const int index = static_cast<int>(opt);
+std::size_t require_option(const aclSysParamOpt& opt) {
+    const int index = number_of(opt);
     if (index >= 0 && index < static_cast<int>(kOptionCount)) return static_cast<std::size_t>(index);
     throw Failure{ACL_ERROR_INVALID_PARAM,
                   fmt::format("opt {} is not supported: expected 0..{}", index, kOptionCount - 1)};

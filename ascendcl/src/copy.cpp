@@ -20,10 +20,10 @@ std::size_t bytes_to_end(const std::optional<Block>& block, const void* pointer)
     return block ? block->end() - reinterpret_cast<uintptr_t>(pointer) : SIZE_MAX;
 }
 
-void require_kind(aclrtMemcpyKind kind, int last) {
-    if (kind >= 0 && kind <= last) return;
-    throw Failure{ACL_ERROR_INVALID_PARAM,
-                  fmt::format("kind {} is not supported: expected 0..{}", static_cast<int>(kind), last)};
+void require_kind(const aclrtMemcpyKind& kind, int last) {
+    const int number = number_of(kind);
+    if (number >= 0 && number <= last) return;
+    throw Failure{ACL_ERROR_INVALID_PARAM, fmt::format("kind {} is not supported: expected 0..{}", number, last)};
 }
 
 // A write past the end of a block would destroy something else, on a device too.
@@ -57,7 +57,7 @@ struct Copy {
     }
 };
 
-Copy plan_copy(void* dst, std::size_t dest_max, const void* src, std::size_t count, aclrtMemcpyKind kind) {
+Copy plan_copy(void* dst, std::size_t dest_max, const void* src, std::size_t count, const aclrtMemcpyKind& kind) {
     require_not_null("dst", dst);
     require_not_null("src", src);
     require_kind(kind, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
@@ -126,7 +126,7 @@ std::size_t extent(const char* pitch_name, std::size_t pitch, std::size_t width,
 }
 
 Copy2d plan_copy_2d(void* dst, std::size_t dpitch, const void* src, std::size_t spitch, std::size_t width,
-                    std::size_t height, aclrtMemcpyKind kind) {
+                    std::size_t height, const aclrtMemcpyKind& kind) {
     require_not_null("dst", dst);
     require_not_null("src", src);
     require_kind(kind, ACL_MEMCPY_DEVICE_TO_DEVICE);

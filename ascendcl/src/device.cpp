@@ -114,12 +114,12 @@ aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
     return api_call(
         "aclrtSetDeviceSatMode",
         [&] {
-            if (mode != ACL_RT_OVERFLOW_MODE_SATURATION && mode != ACL_RT_OVERFLOW_MODE_INFNAN) {
+            const int number = number_of(mode);
+            if (number != ACL_RT_OVERFLOW_MODE_SATURATION && number != ACL_RT_OVERFLOW_MODE_INFNAN) {
                 throw Failure{ACL_ERROR_INVALID_PARAM,
-                              fmt::format("mode {} is not supported: expected 0 (saturation) or 1 (INF/NaN)",
-                                          static_cast<int>(mode))};
+                              fmt::format("mode {} is not supported: expected 0 (saturation) or 1 (INF/NaN)", number)};
             }
-            if (mode == ACL_RT_OVERFLOW_MODE_SATURATION) {
+            if (number == ACL_RT_OVERFLOW_MODE_SATURATION) {
                 warn_once("aclrtSetDeviceSatMode",
                           "aclrtSetDeviceSatMode: saturation has no effect, results overflow to infinities and NaN");
             }
@@ -133,7 +133,8 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
         [&] {
             require_not_null("value", value);
             require_device("deviceId", deviceId);
-            switch (deviceInfo) {
+            const int number = number_of(deviceInfo);
+            switch (number) {
                 case ACL_DEVICE_INFO_AI_CORE_NUM:
                 case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
                     *value = usable_processors();
@@ -146,7 +147,7 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
                     throw Failure{ACL_ERROR_INVALID_PARAM,
                                   fmt::format("deviceInfo {} is not supported: expected 0 (AI cores), 1 (vector cores) "
                                               "or 2 (L2 size)",
-                                              static_cast<int>(deviceInfo))};
+                                              number)};
             }
         },
         arg("deviceId", deviceId), arg("deviceInfo", deviceInfo), out("value", value));

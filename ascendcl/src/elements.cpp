@@ -14,7 +14,7 @@ struct aclDataBuffer {
 
 namespace {
 
-size_t element_size(aclDataType type) {
+size_t element_size(int type) {
     switch (type) {
         case ACL_INT8:
         case ACL_UINT8:
@@ -78,7 +78,7 @@ uint16_t float_to_half(float value) {
 
 size_t aclDataTypeSize(aclDataType dataType) {
     return api_value(
-        "aclDataTypeSize", size_t{0}, [&] { return element_size(dataType); }, arg("dataType", dataType));
+        "aclDataTypeSize", size_t{0}, [&] { return element_size(number_of(dataType)); }, arg("dataType", dataType));
 }
 
 // Plain arithmetic, called once per element: neither traced nor able to fail.

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -25,9 +27,6 @@ constexpr std::size_t kHugePage = 2ULL << 20;  // from one huge page on: aligned
 constexpr std::size_t kSizeStep = 32;
 constexpr std::size_t kPadding = 32;  // what aclrtMalloc adds to the rounded size; programs may use it
 
-// Below this a request is not compared with the free memory, which takes reading several files of the system.
-constexpr std::size_t kCheckedSize = 1ULL << 20;
-
 struct FreeAndTotal {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -41,8 +40,43 @@ FreeAndTotal memory_figures() {
     return {std::min(machine.available, machine.total - promised), machine.total};
 }
 
-bool wants_huge_pages(aclrtMemMallocPolicy policy) {
-    const unsigned pages = static_cast<unsigned>(policy) & 0xFFU;  // the higher bits choose banks of the device
+// Looking at the free memory takes reading several files, hundreds of times the cost of a small allocation. So one look
+// serves for a while: for a second, and until a sixteenth of what it found has been handed out.
+class Budget {
+  public:
+    // Whether `size` bytes may be handed out without looking again.
+    bool take(std::size_t size) {
+        if (steady_clock::now().time_since_epoch().count() >= expires_.load()) return false;
+        const auto wanted = static_cast<int64_t>(std::min<std::size_t>(size, INT64_MAX));
+        if (left_.load() < wanted) return false;
+        return left_.fetch_sub(wanted) >= wanted;
+    }
+
+    void renew(std::size_t free) {
+        left_.store(static_cast<int64_t>(free / 16));
+        expires_.store((steady_clock::now() + std::chrono::seconds(1)).time_since_epoch().count());
+    }
+
+  private:
+    using steady_clock = std::chrono::steady_clock;
+    std::atomic<int64_t> left_{0};
+    std::atomic<steady_clock::rep> expires_{0};
+};
+Budget budget;
+
+void require_free_memory(std::size_t size) {
+    if (budget.take(size)) return;
+    const FreeAndTotal figures = memory_figures();
+    budget.renew(figures.free);
+    if (size > figures.free) {
+        throw Failure{ACL_ERROR_RT_MEMORY_ALLOCATION,
+                      fmt::format("out of memory: size {} exceeds the free memory of {} bytes (total {})", size,
+                                  figures.free, figures.total)};
+    }
+}
+
+bool wants_huge_pages(const aclrtMemMallocPolicy& policy) {
+    const int pages = number_of(policy) & 0xFF;  // the higher bits choose banks of the device
     return pages != ACL_MEM_MALLOC_NORMAL_ONLY && pages != ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
 }
 
@@ -51,14 +85,7 @@ void allocate(const char* name, void** pointer, std::size_t size, std::size_t pa
               bool huge_pages) {
     require_not_null(name, pointer);
     if (size == 0) throw Failure{ACL_ERROR_INVALID_PARAM, "size must be positive: got 0"};
-    if (size >= kCheckedSize) {
-        const FreeAndTotal figures = memory_figures();
-        if (size > figures.free) {
-            throw Failure{ACL_ERROR_RT_MEMORY_ALLOCATION,
-                          fmt::format("out of memory: size {} exceeds the free memory of {} bytes (total {})", size,
-                                      figures.free, figures.total)};
-        }
-    }
+    require_free_memory(size);
     const std::size_t bytes = (size + kSizeStep - 1) / kSizeStep * kSizeStep + padding;
     const std::size_t alignment = bytes >= kHugePage ? kHugePage : bytes >= kPage ? kPage : kSmallAlignment;
     void* memory = nullptr;
@@ -78,7 +105,7 @@ void allocate(const char* name, void** pointer, std::size_t size, std::size_t pa
     *pointer = memory;
 }
 
-void allocate_device(void** pointer, std::size_t size, std::size_t padding, aclrtMemMallocPolicy policy) {
+void allocate_device(void** pointer, std::size_t size, std::size_t padding, const aclrtMemMallocPolicy& policy) {
     allocate("devPtr", pointer, size, padding, BlockKind::kDevice, wants_huge_pages(policy));
 }
 
@@ -196,10 +223,11 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
         [&] {
             require_not_null("free", free);
             require_not_null("total", total);
-            if (attr < ACL_DDR_MEM || attr > ACL_MEM_P2P_HUGE1G) {
+            const int number = number_of(attr);
+            constexpr int kLast = ACL_MEM_P2P_HUGE1G;
+            if (number < 0 || number > kLast) {
                 throw Failure{ACL_ERROR_INVALID_PARAM,
-                              fmt::format("attr {} is not supported: expected 0..{}", static_cast<int>(attr),
-                                          static_cast<int>(ACL_MEM_P2P_HUGE1G))};
+                              fmt::format("attr {} is not supported: expected 0..{}", number, kLast)};
             }
             const FreeAndTotal figures = memory_figures();
             *free = figures.free;

@@ -8,6 +8,15 @@
 #include <mutex>
 #include <new>
 
+#if defined(__SANITIZE_THREAD__)
+#define FUSION_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#define FUSION_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#endif
+#if FUSION_THREAD_SANITIZER
+#include <sanitizer/tsan_interface.h>
+#endif
+
 namespace ascendcl {
 namespace {
 
@@ -37,7 +46,7 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
     ForkList& list = fork_list();
     for (std::size_t i = 0; i < list.mutex_count; ++i) list.mutexes[i]->recreate();
-    new (&list.mutex) std::mutex;
+    list.mutex.unlock();  // a plain mutex does not look at who unlocks it
     for (std::size_t i = 0; i < list.repair_count; ++i) list.repairs[i]();
 }
 
@@ -59,6 +68,13 @@ StateMutex::StateMutex() {
 }
 
 void StateMutex::recreate() {
+    // Unlocking would not do: the C library notes the writer's thread id, which fork() has changed, and readers that do
+    // not exist here may still be counted.
+#if FUSION_THREAD_SANITIZER
+    // The sanitizer saw the lock before the fork, and cannot see it go.
+    __tsan_mutex_pre_unlock(mutex_.native_handle(), 0);
+    __tsan_mutex_post_unlock(mutex_.native_handle(), 0);
+#endif
     new (&mutex_) std::shared_mutex;
 }
 

@@ -120,12 +120,12 @@ TEST_F(ContextTest, ParametersOfTheContext) {
     EXPECT_EQ(aclrtCtxGetSysParamOpt(ACL_OPT_ENABLE_KERNEL_EARLY_START, &value), ACL_SUCCESS);
     EXPECT_EQ(value, -5);
     for (const int opt : {-1, 4}) {
-        const auto unknown = static_cast<aclSysParamOpt>(opt);
         const std::string text = "opt " + std::to_string(opt) + " is not supported: expected 0..3";
-        expect_failure(aclrtCtxSetSysParamOpt(unknown, 1), ACL_ERROR_INVALID_PARAM, {text});
-        expect_failure(aclrtCtxGetSysParamOpt(unknown, &value), ACL_ERROR_INVALID_PARAM, {text});
-        expect_failure(aclrtSetSysParamOpt(unknown, 1), ACL_ERROR_INVALID_PARAM, {text});
-        expect_failure(aclrtGetSysParamOpt(unknown, &value), ACL_ERROR_INVALID_PARAM, {text});
+        expect_failure(aclrtCtxSetSysParamOpt(static_cast<aclSysParamOpt>(opt), 1), ACL_ERROR_INVALID_PARAM, {text});
+        expect_failure(aclrtCtxGetSysParamOpt(static_cast<aclSysParamOpt>(opt), &value), ACL_ERROR_INVALID_PARAM,
+                       {text});
+        expect_failure(aclrtSetSysParamOpt(static_cast<aclSysParamOpt>(opt), 1), ACL_ERROR_INVALID_PARAM, {text});
+        expect_failure(aclrtGetSysParamOpt(static_cast<aclSysParamOpt>(opt), &value), ACL_ERROR_INVALID_PARAM, {text});
     }
     expect_failure(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, nullptr), ACL_ERROR_INVALID_PARAM, {"value"});
     EXPECT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);

@@ -1,5 +1,4 @@
 // The variables that the runtime reads, and its log.
-#include <regex>
 #include <string>
 
 #include "support.h"
@@ -47,9 +46,8 @@ TEST(Environment, VisibleDevices) {
         const Outcome outcome =
             run_scenario("devices", {{"ASCEND_CPU_DEVICES", "4"}, {"ASCEND_RT_VISIBLE_DEVICES", visible}});
         EXPECT_FALSE(contains(outcome.errors, "VISIBLE")) << outcome.errors;
-        std::smatch match;
-        EXPECT_TRUE(std::regex_search(outcome.output, match, std::regex("count (\\d+)")));
-        return match[1].str();
+        const std::size_t at = outcome.output.find("count ");
+        return at == std::string::npos ? outcome.output : outcome.output.substr(at + 6, 1);
     };
     EXPECT_EQ(count("0,2"), "2");
     EXPECT_EQ(count("3"), "1");
@@ -126,7 +124,7 @@ TEST(Log, DebugTracesCallsWithArgumentsAndCode) {
     EXPECT_TRUE(contains(log, " -> " + block + ", size=64, policy=2) = 0\n")) << log;
     EXPECT_TRUE(contains(log, "aclInit(configPath=\"no such file\") = 100003\n")) << log;
     EXPECT_TRUE(contains(log, "aclrtFree(devPtr=" + block + ") = 0\n")) << log;
-    EXPECT_TRUE(std::regex_search(log, std::regex(R"(aclrtGetDevice\(deviceId=0x[0-9a-f]+\) = 107002\n)"))) << log;
+    EXPECT_TRUE(contains(log, "aclrtGetDevice(deviceId=0x") && contains(log, ") = 107002\n")) << log;
     EXPECT_TRUE(contains(log, "aclrtGetDevice: this thread has no context")) << "probes are logged when debugging";
     EXPECT_TRUE(contains(log, "aclGetRecentErrMsg() = nullptr\n")) << log;
 }

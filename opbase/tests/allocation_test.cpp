@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "acl/acl_rt.h"
 #include "opbase/executor.h"
 #include "opbase/parallel.h"
 #include "opbase/strided_copy.h"
@@ -92,7 +93,20 @@ TEST(Allocations, TheCounterCounts) {
     EXPECT_EQ(g_allocations, before + 1);
 }
 
-TEST(Allocations, PhaseTwoMakesNone) {
+// As in a program: the stream exists before the first operator. (The default stream of a thread without a context is
+// made by its first use.)
+class PhaseTwo : public testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
+        ASSERT_EQ(aclrtCreateStream(&stream_), ACL_SUCCESS);
+    }
+    void TearDown() override { EXPECT_EQ(aclrtDestroyStream(stream_), ACL_SUCCESS); }
+
+    aclrtStream stream_ = nullptr;
+};
+
+TEST_F(PhaseTwo, AllocatesNothing) {
     opbase::set_thread_count(4);
     std::vector<float> data(64, 1.0F);
     std::vector<char> workspace(8192);
@@ -104,14 +118,14 @@ TEST(Allocations, PhaseTwoMakesNone) {
                   OK);
         ASSERT_LE(size, workspace.size());
         const int64_t before = g_allocations;
-        const aclnnStatus status = opbase::run_operator(kOp, workspace.data(), size, executor, nullptr);
+        const aclnnStatus status = opbase::run_operator(kOp, workspace.data(), size, executor, stream_);
         const int64_t made = g_allocations - before;
         ASSERT_EQ(status, OK);
         ASSERT_EQ(made, 0) << "call " << call;
     }
 }
 
-TEST(Allocations, RepeatedRunsMakeNone) {
+TEST_F(PhaseTwo, AllocatesNothingWhenRepeated) {
     opbase::set_thread_count(3);
     std::vector<float> data(64, 1.0F);
     std::vector<char> workspace(8192);
@@ -123,7 +137,7 @@ TEST(Allocations, RepeatedRunsMakeNone) {
     ASSERT_EQ(aclSetAclOpExecutorRepeatable(executor), OK);
     const int64_t before = g_allocations;
     for (int run = 0; run < 200; run++) {
-        if (opbase::run_operator(kOp, workspace.data(), size, executor, nullptr) != OK) break;
+        if (opbase::run_operator(kOp, workspace.data(), size, executor, stream_) != OK) break;
     }
     const int64_t made = g_allocations - before;
     EXPECT_EQ(made, 0);

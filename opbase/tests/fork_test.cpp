@@ -19,8 +19,9 @@
 #endif
 #endif
 #ifdef FUSION_TSAN
-// The thread sanitizer forbids new threads after a fork unless told that this is meant.
-extern "C" const char* __tsan_default_options() {
+// The thread sanitizer forbids new threads after a fork unless told that this is meant. Visible, as its library asks
+// for it.
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
     return "die_after_fork=0";
 }
 #endif

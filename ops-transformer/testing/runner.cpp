@@ -55,8 +55,8 @@ void PreparedCall::add_input(Argument argument, const std::vector<int64_t>& shap
     o.element_bytes = bytes;
     o.exact.reset(new uint8_t[o.view.storage * bytes]);
     std::memset(o.exact.get(), kUnwritten, o.view.storage * bytes);  // gaps are NaN: whoever reads them shows it
-    const std::vector<int64_t> positions = o.view.positions();
-    for (size_t i = 0; i < positions.size(); i++) store(o.exact.get() + positions[i] * bytes, i);
+    size_t element = 0;
+    o.view.for_each_position([&](int64_t position) { store(o.exact.get() + position * bytes, element++); });
     o.original.assign(o.exact.get(), o.exact.get() + o.view.storage * bytes);
     o.storage = o.exact.get();
     describe(argument, dtype);
@@ -168,9 +168,9 @@ aclnnStatus PreparedCall::phase_two() {
 std::vector<uint32_t> PreparedCall::read(Argument argument, DType dtype) const {
     const Operand& o = operands_[argument];
     std::vector<uint32_t> bits;
-    for (const int64_t position : o.view.positions()) {
+    o.view.for_each_position([&](int64_t position) {
         bits.push_back(load_bits(dtype, static_cast<const uint8_t*>(o.storage) + position * o.element_bytes));
-    }
+    });
     return bits;
 }
 
@@ -183,7 +183,7 @@ void PreparedCall::note_stray_writes(Argument argument, std::vector<std::string>
     if (!o.guarded.guards_intact())
         broken.push_back(fmt::format("wrote outside of the storage of {}", kNames[argument]));
     std::vector<bool> of_view(o.view.storage, false);
-    for (const int64_t position : o.view.positions()) of_view[position] = true;
+    o.view.for_each_position([&of_view](int64_t position) { of_view[position] = true; });
     for (int64_t i = 0; i < o.view.storage * o.element_bytes; i++) {
         if (of_view[i / o.element_bytes] || o.guarded.data()[i] == kUnwritten) continue;
         broken.push_back(fmt::format("wrote element {} of the storage of {}, which is not in the view",

@@ -26,8 +26,8 @@ struct RunOptions {
     WorkspaceFill workspace = WorkspaceFill::kOnes;
     bool count_allocations = true;  // false when other threads run at the same time
     int64_t inner_precise = 0;
-    std::string layout;                     // instead of the case's, for other spellings of the same one
-    std::vector<int64_t> statistics_shape;  // instead of [T, N, 8], for other shapes of as many elements
+    std::string layout{};                     // instead of the case's, for other spellings of the same one
+    std::vector<int64_t> statistics_shape{};  // instead of [T, N, 8], for other shapes of as many elements
 };
 
 // Memory of one operand or the workspace, exactly as long as asked, between guard bytes.

@@ -54,21 +54,7 @@ StridedView make_view(View kind, const std::vector<int64_t>& shape) {
 
 std::vector<int64_t> StridedView::positions() const {
     std::vector<int64_t> result;
-    const int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-    if (count == 0) return result;
-    result.reserve(count);
-    std::vector<int64_t> index(shape.size(), 0);
-    int64_t position = offset;
-    for (int64_t i = 0; i < count; i++) {
-        result.push_back(position);
-        // Steps to the next index; a dimension that is through goes back to its start.
-        for (size_t k = shape.size(); k-- > 0;) {
-            position += strides[k];
-            if (++index[k] < shape[k]) break;
-            position -= strides[k] * shape[k];
-            index[k] = 0;
-        }
-    }
+    for_each_position([&result](int64_t position) { result.push_back(position); });
     return result;
 }
 

@@ -256,7 +256,7 @@ class ThreadCount {
     void set(int threads) { opbase::set_thread_count(threads); }
 };
 
-constexpr const char* kManyItems = "layout=TND n=6/2 d=64 q=200,1,65,130,7 kv=300,900,65,129,70 mode=3 mask=compressed";
+constexpr const char* kManyItems = "layout=TND n=6/2 d=64 q=200,1,65,130,7 kv=300,900,65,130,70 mode=3 mask=compressed";
 
 TEST_P(Types, SameBitsForAnyNumberOfThreads) {
     ThreadCount threads;
@@ -283,7 +283,7 @@ TEST_P(Types, ThreadCountMayChangeBetweenThePhases) {
     ThreadCount threads;
     const Call call = make_call(parse(kManyItems));
     const Outputs expected = outputs_of(call);
-    for (const auto [first, second] : {std::pair{8, 1}, std::pair{1, 8}, std::pair{3, 2}}) {
+    for (const auto& [first, second] : {std::pair{8, 1}, std::pair{1, 8}, std::pair{3, 2}}) {
         PreparedCall prepared(call, {.count_allocations = false});
         threads.set(first);
         ASSERT_EQ(prepared.phase_one(), 0);

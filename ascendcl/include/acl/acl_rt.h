@@ -209,7 +209,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, acl
 ACL_FUNC_VISIBILITY aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active);
 
 // Stores how overflow is meant to show. The engine always computes with infinities and NaN
-// (ACL_RT_OVERFLOW_MODE_INFNAN); asking for saturation is logged once. Unknown mode: INVALID_PARAM.
+// (ACL_RT_OVERFLOW_MODE_INFNAN); asking for saturation is logged once. Other modes: INVALID_PARAM.
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 
 // Writes 1 when `deviceId` can read the memory of `peerDeviceId`, which holds for two different devices in range, 0 for

@@ -78,8 +78,10 @@ std::string describe(const aclTensorDesc* desc) {
     if (desc == nullptr) return "nullptr";
     std::string text = desc->name.empty() ? std::string() : desc->name + ": ";
     text += fmt::format("{}[{}] {}", name_of(desc->data_type), fmt::join(desc->dims, ","), name_of(desc->format));
-    if (desc->storage_dims) text += fmt::format(" stored as [{}]", fmt::join(*desc->storage_dims, ","));
-    if (desc->storage_format) text += fmt::format(" stored in {}", name_of(*desc->storage_format));
+    if (desc->storage_dims && *desc->storage_dims != desc->dims)
+        text += fmt::format(" stored as [{}]", fmt::join(*desc->storage_dims, ","));
+    if (desc->storage_format && *desc->storage_format != desc->format)
+        text += fmt::format(" stored in {}", name_of(*desc->storage_format));
     if (desc->placement != ACL_MEMTYPE_DEVICE) text += " on the host";
     return text;
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "call.h"
@@ -26,18 +27,6 @@ TEST(Planning, WorkspaceDoesNotGrowWithTheSequence) {
             .workspace_size;
     };
     EXPECT_EQ(workspace(16384), workspace(4096));
-}
-
-// The shortest of several runs: what the work costs when nothing disturbs it.
-double best_milliseconds(int runs, const std::function<void()>& work) {
-    double best = 1e9;
-    for (int i = 0; i < runs; i++) {
-        const auto begin = std::chrono::steady_clock::now();
-        work();
-        best =
-            std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
-    }
-    return best;
 }
 
 // A dense or packed call whose handles exist already, so that only phase one is timed.
@@ -80,6 +69,18 @@ struct Handles {
 
 // Times are bounds for a release build on a busy machine; a plan that is quadratic in anything exceeds them many times.
 #if defined(NDEBUG) && !defined(FUSION_SANITIZED)
+// The shortest of several runs: what the work costs when nothing disturbs it.
+double best_milliseconds(int runs, const std::function<void()>& work) {
+    double best = 1e9;
+    for (int i = 0; i < runs; i++) {
+        const auto begin = std::chrono::steady_clock::now();
+        work();
+        best =
+            std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return best;
+}
+
 TEST(Planning, ManyShortSequences) {
     constexpr int64_t kSequences = 20000;
     std::vector<int64_t> ends(kSequences);

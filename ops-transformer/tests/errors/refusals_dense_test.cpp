@@ -15,7 +15,7 @@ Call legal() {
 }
 
 TensorSpec byte_mask(std::vector<int64_t> shape) {
-    return {.shape = std::move(shape), .dtype = ACL_UINT8};
+    return {.shape = std::move(shape), .dtype = ACL_UINT8, .without_data = true};
 }
 
 TEST(RefusalsDense, DtypesAndFormats) {
@@ -252,6 +252,18 @@ TEST(RefusalsDense, Masks) {
                  c.sparse_mode = 1;
              },
              "attenMaskOptional shape [1, 4, 3, 5] is not supported: expected [2, N, Sq, Skv], [2, 1, Sq, Skv], [1, 1, "
+             "Sq, Skv] or [Sq, Skv] with N=4, Sq=3, Skv=5. Expand the mask over the query axis"},
+            {"5.1 other heads",
+             [](Call& c) {
+                 c.mask = byte_mask({2, 2, 3, 5});
+             },
+             "attenMaskOptional shape [2, 2, 3, 5] is not supported: expected [2, N, Sq, Skv], [2, 1, Sq, Skv], [1, 1, "
+             "Sq, Skv] or [Sq, Skv] with N=4, Sq=3, Skv=5. Expand the mask over the query axis"},
+            {"5.1 other batch",
+             [](Call& c) {
+                 c.mask = byte_mask({3, 1, 3, 5});
+             },
+             "attenMaskOptional shape [3, 1, 3, 5] is not supported: expected [2, N, Sq, Skv], [2, 1, Sq, Skv], [1, 1, "
              "Sq, Skv] or [Sq, Skv] with N=4, Sq=3, Skv=5. Expand the mask over the query axis"},
             {"5.3",
              [](Call& c) {

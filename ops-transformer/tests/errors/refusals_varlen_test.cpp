@@ -18,7 +18,7 @@ Call legal() {
 
 void set_mask(Call& call, int64_t mode, std::vector<int64_t> shape) {
     call.sparse_mode = mode;
-    call.mask = TensorSpec{.shape = std::move(shape), .dtype = ACL_BOOL};
+    call.mask = TensorSpec{.shape = std::move(shape), .dtype = ACL_BOOL, .without_data = true};
 }
 
 TEST(RefusalsVarLen, TensorsAndLayout) {

@@ -11,7 +11,7 @@
 // tiles, whatever the lengths.
 //
 // Sums over keys have three levels: a chain of at most 64 keys from zero, groups of 8 such chains, the total. Sums over
-// features are chains of 64 added up.
+// features are chains of 32 added up.
 //
 // A hidden pair has weight exactly 0. That is not enough against a NaN or infinity in a hidden value row, since 0 * NaN
 // is NaN: such tiles leave hidden pairs out one by one.
@@ -30,6 +30,9 @@
 namespace flash_attention::portable {
 
 inline constexpr int64_t kBlocksPerGroup = 8;
+
+// Features of equal sign sum up with rounding errors of equal sign, so their chains are shorter than those over keys.
+inline constexpr int64_t kFeatureChain = 32;
 
 // The scratch memory of one block, in floats.
 struct Scratch {
@@ -123,9 +126,9 @@ void forward(const ForwardBlock& block, void* memory) {
         if (!full && visible.nothing_visible(count)) continue;
 
         const FloatRows key = widen_rows<Type>(block.key, block.key_stride, begin, end, head_dim, scratch.key);
-        for (int64_t d = 0; d < head_dim; d += kChain)
+        for (int64_t d = 0; d < head_dim; d += kFeatureChain)
             multiply({key.data + d, key.stride, 1}, scratch.query + d * kQueryBlock, count,
-                     std::min(kChain, head_dim - d), columns, d > 0, scratch.scores);
+                     std::min(kFeatureChain, head_dim - d), columns, d > 0, scratch.scores);
 
         if (softmax.weigh(full ? nullptr : &visible, count, columns, block.scale, scratch.scores)) {
             scale_columns(softmax.shrink(), value_dim, columns, scratch.group);

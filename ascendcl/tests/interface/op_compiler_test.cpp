@@ -52,8 +52,8 @@ TEST(CompileOptions, BadArguments) {
     EXPECT_NE(recent_error().find("aclSetCompileopt: value cannot be nullptr"), std::string::npos);
     EXPECT_EQ(aclSetCompileopt(static_cast<aclCompileOpt>(17), "x"), ACL_ERROR_INVALID_PARAM);
     EXPECT_NE(recent_error().find("opt must be an aclCompileOpt, 0 to 16: got 17"), std::string::npos);
-    EXPECT_EQ(aclGetCompileoptSize(static_cast<aclCompileOpt>(-1)), 0U);
-    EXPECT_NE(recent_error().find("got -1"), std::string::npos);
+    EXPECT_EQ(aclGetCompileoptSize(static_cast<aclCompileOpt>(31)), 0U);
+    EXPECT_NE(recent_error().find("got 31"), std::string::npos);
     EXPECT_EQ(aclGetCompileopt(ACL_OP_JIT_COMPILE, text, 7), ACL_ERROR_INVALID_PARAM);
     EXPECT_NE(recent_error().find("length must be at least 8 for this option: got 7"), std::string::npos);
     EXPECT_STREQ(text, "keep");

@@ -62,7 +62,7 @@ TEST(AppLog, LevelsAndPlace) {
     const std::string error = logged(ACL_ERROR, "broken", 7);
     EXPECT_NE(error.find("ERROR"), std::string::npos) << error;
     EXPECT_NE(error.find("logged ("), std::string::npos) << error;
-    EXPECT_NE(error.find("test_profiling.cpp:"), std::string::npos) << error;
+    EXPECT_NE(error.find("profiling_test.cpp:"), std::string::npos) << error;
     EXPECT_NE(error.find("broken 7"), std::string::npos) << error;
     EXPECT_NE(logged(ACL_WARNING, "odd", 8).find("odd 8"), std::string::npos);
     EXPECT_EQ(logged(ACL_INFO, "fine", 9), "");
