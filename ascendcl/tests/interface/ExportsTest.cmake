@@ -2,7 +2,6 @@
 # A test that the libraries show what their exports files list and no symbol twice. File and namespace may be empty.
 # Sanitizers add symbols of their own, so there is no such test in a sanitized build.
 include_guard(GLOBAL)
-set(FUSION_CHECK_EXPORTS ${CMAKE_CURRENT_LIST_DIR}/check_exports.py)
 
 function(fusion_exports_test name)
   if(FUSION_SANITIZE)
@@ -16,5 +15,5 @@ function(fusion_exports_test name)
     string(SUBSTRING "${entry}" ${target_end} -1 rest)
     list(APPEND entries "$<TARGET_FILE:${target}>${rest}")
   endforeach()
-  add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -B ${FUSION_CHECK_EXPORTS} --nm ${CMAKE_NM} ${entries})
+  add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check_exports.py --nm ${CMAKE_NM} ${entries})
 endfunction()
