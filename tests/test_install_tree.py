@@ -116,6 +116,26 @@ def test_every_name_opens_the_same_library(prefix, run):
     assert len(handles) == len(run.OPERATOR_LIBRARIES) and len(set(handles)) == 1
 
 
+def test_closing_the_runtime_leaves_running_threads_alone(run, prefix):
+    """What a thread keeps (here an error text) is freed by the library's code when the thread ends, also after dlclose."""
+    program = """
+import _ctypes, ctypes, sys, threading
+library = ctypes.CDLL(sys.argv[1])
+used, closed = threading.Event(), threading.Event()
+def use():
+    assert library.aclrtFree(None) == 100000
+    used.set()
+    closed.wait()
+thread = threading.Thread(target=use)
+thread.start()
+used.wait()
+_ctypes.dlclose(library._handle)
+closed.set()
+thread.join()
+"""
+    run(sys.executable, "-c", program, prefix / "lib64" / "libascendcl.so")
+
+
 @pytest.mark.parametrize("name", RUNTIME_LIBRARIES)
 def test_runtime_library_opens(prefix, name):
     assert ctypes.CDLL(str(prefix / "lib64" / name))._handle

@@ -42,8 +42,7 @@ void note_over_read(std::size_t count, std::size_t readable) {
                                        count, readable));
 }
 
-// ---- one dimension
-// ----------------------------------------------------------------------------------------------------
+// ---- one dimension -------------------------------------------------------------------------------------------------
 
 struct Copy {
     void* destination = nullptr;
@@ -72,8 +71,7 @@ Copy plan_copy(void* dst, std::size_t dest_max, const void* src, std::size_t cou
     return {dst, src, bytes, count - bytes};
 }
 
-// ---- two dimensions
-// ---------------------------------------------------------------------------------------------------
+// ---- two dimensions ------------------------------------------------------------------------------------------------
 
 struct Copy2d {
     char* destination = nullptr;
@@ -139,8 +137,7 @@ Copy2d plan_copy_2d(void* dst, std::size_t dpitch, const void* src, std::size_t 
     return {static_cast<char*>(dst), dpitch, static_cast<const char*>(src), spitch, width, height, readable};
 }
 
-// ---- fills
-// ------------------------------------------------------------------------------------------------------------
+// ---- fills ---------------------------------------------------------------------------------------------------------
 
 void require_fill(void* pointer, std::size_t max_count, std::size_t count) {
     require_not_null("devPtr", pointer);

@@ -54,8 +54,7 @@ class ErrorQueue {
     std::deque<Entry> entries_;
 };
 
-// ---- the calling thread's part
-// ----------------------------------------------------------------------------------------
+// ---- the calling thread's part -------------------------------------------------------------------------------------
 
 struct ThreadErrors {
     ErrorQueue queue;
@@ -85,8 +84,7 @@ ThreadErrors& thread_errors() {
     return *state;
 }
 
-// ---- the process's part, used with err_msg_mode 1
-// ---------------------------------------------------------------------
+// ---- the process's part, used with err_msg_mode 1 ------------------------------------------------------------------
 
 struct ProcessErrors {
     StateMutex mutex;
@@ -150,6 +148,11 @@ void clear_errors(ErrorSource source) noexcept {
 
 void set_error_scope(ErrorScope scope) noexcept {
     process_scope.store(scope == ErrorScope::kProcess);
+    if (scope == ErrorScope::kProcess) return;
+    // Nobody reads the shared queue any more; its texts must not come back with the next aclInit.
+    ProcessErrors& process = process_errors();
+    const std::lock_guard guard(process.mutex);
+    process.queue.take();
 }
 
 const char* take_errors() noexcept {

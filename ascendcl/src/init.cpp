@@ -58,7 +58,9 @@ ErrorScope parse_configuration(const char* path, const std::string& content) {
                     path, mode->dump())};
 }
 
-void initialize(const char* path) {
+// Starts the engine and gives the scope of error texts that the configuration asks for. Setting the scope is left to
+// the callers, here and below, because it takes another StateMutex, which may be older than this one.
+ErrorScope start(const char* path) {
     InitState& state = init_state();
     const std::lock_guard guard(state.mutex);
     if (state.count > 0) {
@@ -67,9 +69,10 @@ void initialize(const char* path) {
                       fmt::format("already initialised (call count {}); this code can be ignored", state.count),
                       LogLevel::kDebug};
     }
+    ErrorScope scope = ErrorScope::kThread;
     if (path != nullptr && *path != '\0') {
         std::string content = read_file(path);
-        const ErrorScope scope = parse_configuration(path, content);
+        scope = parse_configuration(path, content);
         if (state.configuration && *state.configuration != content) {
             throw Failure{
                 ACL_ERROR_INVALID_PARAM,
@@ -78,10 +81,10 @@ void initialize(const char* path) {
                             path)};
         }
         state.configuration = std::move(content);
-        set_error_scope(scope);
     }
     state.count = 1;
     state.finalized = false;
+    return scope;
 }
 
 [[noreturn]] void throw_repeated_finalize() {
@@ -92,7 +95,6 @@ void initialize(const char* path) {
 void end(InitState& state) {
     state.count = 0;
     state.finalized = true;
-    set_error_scope(ErrorScope::kThread);
 }
 
 // For those who look for leaks: what the program did not destroy. It stays usable.
@@ -109,7 +111,7 @@ void log_what_is_left() {
 
 aclError aclInit(const char* configPath) {
     return api_call(
-        "aclInit", [&] { initialize(configPath); }, arg("configPath", configPath));
+        "aclInit", [&] { set_error_scope(start(configPath)); }, arg("configPath", configPath));
 }
 
 aclError aclFinalize(void) {
@@ -120,6 +122,7 @@ aclError aclFinalize(void) {
             if (state.finalized) throw_repeated_finalize();
             end(state);
         }
+        set_error_scope(ErrorScope::kThread);
         log_what_is_left();
     });
 }
@@ -128,18 +131,22 @@ aclError aclFinalizeReference(uint64_t* refCount) {
     return api_call(
         "aclFinalizeReference",
         [&] {
-            InitState& state = init_state();
-            const std::lock_guard guard(state.mutex);
-            if (state.count == 0) {
-                if (refCount != nullptr) *refCount = 0;
-                throw_repeated_finalize();
+            uint64_t left = 0;
+            {
+                InitState& state = init_state();
+                const std::lock_guard guard(state.mutex);
+                if (state.count == 0) {
+                    if (refCount != nullptr) *refCount = 0;
+                    throw_repeated_finalize();
+                }
+                if (state.count > 1) {
+                    left = --state.count;
+                } else {
+                    end(state);
+                }
             }
-            if (state.count > 1) {
-                --state.count;
-            } else {
-                end(state);
-            }
-            if (refCount != nullptr) *refCount = state.count;
+            if (left == 0) set_error_scope(ErrorScope::kThread);
+            if (refCount != nullptr) *refCount = left;
         },
         out("refCount", refCount));
 }

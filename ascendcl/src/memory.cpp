@@ -98,9 +98,9 @@ void allocate(const char* name, void** pointer, std::size_t size, std::size_t pa
     std::memset(static_cast<char*>(memory) + size, 0, bytes - size);
     try {
         runtime().memory.add({reinterpret_cast<uintptr_t>(memory), bytes, kind, current_device_or_first()});
-    } catch (...) {
+    } catch (const std::bad_alloc&) {
         std::free(memory);
-        throw;
+        throw Failure{ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: the block cannot be recorded"};
     }
     *pointer = memory;
 }

@@ -17,8 +17,6 @@ struct Stream {
     uint32_t priority = 0;
     uint32_t flags = 0;
     bool is_default = false;
-    // Stored for the getter and for the day that work can fail after its submission; tasks report nothing today.
-    std::atomic<uint64_t> failure_mode{ACL_CONTINUE_ON_FAILURE};
     std::atomic<uint32_t> overflow_switch{0};
     ExecutionLock execution;
     aclrtStream handle = nullptr;

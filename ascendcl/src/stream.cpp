@@ -42,14 +42,17 @@ std::shared_ptr<Stream> retire_stream(aclrtStream handle) {
 
 namespace ascendcl {
 
-aclError submit(aclrtStream stream, TaskRef task) noexcept {
+aclError submit(aclrtStream stream, TaskRef task, std::string& problem) noexcept {
     try {
         const std::shared_ptr<Stream> target = resolve_stream("stream", stream);
         const StreamScope scope(*target);
         task.call(task.context);
         return ACL_SUCCESS;
-    } catch (...) {
-        return report_current_exception("submit");
+    } catch (Failure& failure) {
+        problem = std::move(failure.text);
+        return failure.code;
+    } catch (...) {  // only memory can run out here, so nothing is formatted
+        return ACL_ERROR_BAD_ALLOC;
     }
 }
 
@@ -145,7 +148,7 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
                 throw Failure{ACL_ERROR_INVALID_PARAM,
                               fmt::format("mode {} is not supported: expected 0 (continue) or 1 (stop)", mode)};
             }
-            runtime().streams.get("stream", stream)->failure_mode.store(mode);
+            runtime().streams.get("stream", stream);  // must be alive
         },
         arg("stream", stream), arg("mode", mode));
 }

@@ -36,10 +36,6 @@ const char* soc_name() {
     return name;
 }
 
-// Seconds; kept so that a debugger can see what a program asked for.
-std::atomic<uint32_t> operator_time_limit{0};
-std::atomic<uint32_t> wait_time_limit{0};
-
 }  // namespace
 
 aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion) {
@@ -81,12 +77,13 @@ const char* aclrtGetSocName(void) {
     return api_value("aclrtGetSocName", kDefaultSocName, [] { return soc_name(); });
 }
 
+// Work runs to its end on the calling thread: there is nothing that these limits could stop.
 aclError aclrtSetOpExecuteTimeOut(uint32_t timeout) {
     return api_call(
-        "aclrtSetOpExecuteTimeOut", [&] { operator_time_limit.store(timeout); }, arg("timeout", timeout));
+        "aclrtSetOpExecuteTimeOut", [] {}, arg("timeout", timeout));
 }
 
 aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
     return api_call(
-        "aclrtSetOpWaitTimeout", [&] { wait_time_limit.store(timeout); }, arg("timeout", timeout));
+        "aclrtSetOpWaitTimeout", [] {}, arg("timeout", timeout));
 }

@@ -138,10 +138,11 @@ aclnnStatus submit_run(const char* name, void* workspace, uint64_t workspace_siz
     const std::shared_ptr<Executor> executor = begin_run(name, workspace, workspace_size, handle);
     const Plan& plan = executor->plan;
     Run run{name, &plan, {plan.workspace_size == 0 ? nullptr : aligned(workspace), plan.inputs, plan.outputs}};
-    const aclError error = ascendcl::submit(stream, {&Run::execute, &run});
+    std::string problem;
+    const aclError error = ascendcl::submit(stream, {&Run::execute, &run}, problem);
     end_run(*executor, handle, error == ACL_SUCCESS);
     if (error != ACL_SUCCESS) {
-        throw OperatorError(kRuntimeError, fmt::format("stream {} did not take the work: error {}", stream, error));
+        throw OperatorError(kRuntimeError, fmt::format("{} (error {})", problem, error));
     }
     return run.status;
 }

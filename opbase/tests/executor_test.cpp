@@ -216,14 +216,14 @@ TEST(Executor, BadStreamIsRefusedAndTheExecutorKept) {
     EXPECT_EQ(run(executor, nullptr, 0, not_a_stream), 361001);
     EXPECT_EQ(runs, 0);
     const std::string text = take_error();
-    EXPECT_CONTAINS(text, "AclNN_Runtime_Error(EZ9903): aclnnProbe: stream 0x123 ");
-    EXPECT_CONTAINS(text, "107017");
+    EXPECT_CONTAINS(text, "AclNN_Runtime_Error(EZ9903): aclnnProbe: stream 0x123 is not a handle of a stream");
+    EXPECT_CONTAINS(text, "(error 107017)");
+    EXPECT_EQ(text.find('\n'), std::string::npos) << "more than one text: " << text;
     EXPECT_EQ(run(executor), OK);
     EXPECT_EQ(runs, 1);
 }
 
-// ---- Failures of the operator itself
-// ---------------------------------------------------------------------------------
+// ---- Failures of the operator itself -------------------------------------------------------------------------------
 
 struct Failure {
     const char* what;
@@ -308,8 +308,7 @@ TEST(Executor, ArgumentsAreDescribedOnlyForATrace) {
     EXPECT_EQ(run(executor), OK);
 }
 
-// ---- Exchange of addresses
-// -------------------------------------------------------------------------------------------
+// ---- Exchange of addresses -----------------------------------------------------------------------------------------
 
 class Addresses : public testing::Test {
   protected:

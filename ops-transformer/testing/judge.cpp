@@ -48,8 +48,9 @@ double out_bound(DType dtype, const reference::Row& row, double reference_value)
 
 // 4 units in the last place for scaling and for the change between powers of e and of 2, plus the error of the score.
 double max_bound(const reference::Row& row, double reference_value) {
+    if (reference_value == 0) return score_error(row);
     const double ulp = std::max(std::ldexp(1.0, std::ilogb(std::fabs(reference_value)) - 23), 0x1p-149);
-    return (reference_value == 0 ? 0 : 4 * ulp) + score_error(row);
+    return 4 * ulp + score_error(row);
 }
 
 double sum_bound(DType dtype, const reference::Row& row, double reference_value) {

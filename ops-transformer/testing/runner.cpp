@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "aclnnop/aclnn_flash_attention_score.h"
-#include "testing/allocation_counter.h"
+#include "allocation_counter.h"
 
 namespace flash_attention::testing {
 namespace {
@@ -156,11 +156,11 @@ aclnnStatus PreparedCall::phase_one() {
 
 aclnnStatus PreparedCall::phase_two() {
     void* workspace = workspace_size_ == 0 ? nullptr : workspace_.data();
-    const uint64_t before = allocation_count();
+    const uint64_t before = opbase::testing::allocation_count();
     const aclnnStatus status = call_.description.varlen()
                                    ? aclnnFlashAttentionVarLenScore(workspace, workspace_size_, executor_, stream())
                                    : aclnnFlashAttentionScore(workspace, workspace_size_, executor_, stream());
-    allocations_ = allocation_count() - before;
+    allocations_ = opbase::testing::allocation_count() - before;
     if (status == 0) aclrtSynchronizeStream(stream());
     return status;
 }

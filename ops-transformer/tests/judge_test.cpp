@@ -8,7 +8,7 @@
 #include <limits>
 #include <new>
 
-#include "testing/allocation_counter.h"
+#include "allocation_counter.h"
 
 namespace flash_attention::testing {
 namespace {
@@ -149,17 +149,17 @@ TEST(Runner, NoticesBrokenPromises) {
 
 TEST(Runner, CountsAllocations) {
     // Direct calls, which a compiler must not remove; the counts are read before the macros allocate their messages.
-    const uint64_t before = allocation_count();
+    const uint64_t before = opbase::testing::allocation_count();
     operator delete(operator new(4));
     operator delete[](operator new[](100));
     operator delete (operator new (64, std::align_val_t{64}), std::align_val_t{64});
-    const uint64_t after = allocation_count();
+    const uint64_t after = opbase::testing::allocation_count();
     EXPECT_EQ(after - before, 3U);
     // Libraries call the same operator: creating a tensor allocates.
     const int64_t shape[] = {1};
-    const uint64_t before_tensor = allocation_count();
+    const uint64_t before_tensor = opbase::testing::allocation_count();
     aclDestroyTensor(aclCreateTensor(shape, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape, 1, nullptr));
-    const uint64_t after_tensor = allocation_count();
+    const uint64_t after_tensor = opbase::testing::allocation_count();
     EXPECT_GT(after_tensor, before_tensor);
 }
 

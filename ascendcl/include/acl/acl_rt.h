@@ -3,12 +3,10 @@
 //
 // The engine runs on the CPU and shows itself as a device:
 //  * Streams execute at once, on the thread that submits and under the stream's lock: when a call that queues work
-//  returns,
-//    the work is done. Programs must still synchronise as on a device; every observable order holds.
+//    returns, the work is done. Programs must still synchronise as on a device; every observable order holds.
 //  * Device memory is ordinary process memory.
 //  * Every non-zero return queues exactly one text for aclGetRecentErrMsg() on the calling thread. A text names the
-//  argument,
-//    its value and the rule. ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000) is never returned.
+//    argument, its value and the rule. ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000) is never returned.
 //
 // Codes used below: INVALID_PARAM 100000 (null pointer or value that is no member of its enumeration), PARAM_INVALID
 // 107000, INVALID_DEVICEID 107001, CONTEXT_NULL 107002, INVALID_HANDLE 107017 (a handle that is not, or no longer,
@@ -204,7 +202,7 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 // INVALID_DEVICEID.
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo);
 
-// Writes whether the device's default context exists: `active` 1 or 0. `flags` is reserved and receives 0. Either
+// Writes whether the device is set: `active` 1 or 0. `flags` is reserved and receives 0. Either
 // pointer may be null. Device out of range: INVALID_DEVICEID.
 ACL_FUNC_VISIBILITY aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active);
 
@@ -264,13 +262,15 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateStream(aclrtStream* stream);
 // The same with a priority (0 is the highest and the default) and ACL_STREAM_ flags. Unknown flag bits: PARAM_INVALID.
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag);
 
-// Waits for the stream's work and destroys it. Null: INVALID_PARAM.
+// Waits for the stream's work and destroys it. Null: INVALID_PARAM; a default stream, or inside a callback of the
+// stream: PARAM_INVALID.
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream);
 
-// Destroys without waiting; work never waits here, so it does the same. Null: INVALID_PARAM.
+// Destroys without waiting; work never waits here, so it does the same, with the same errors.
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
-// Waits for the stream's work and returns the error of work that failed since the last synchronise.
+// Waits for the stream's work; nullptr is the default stream of the current context. Errors of the work have been
+// returned by the calls that submitted it. Inside a callback of the same stream: PARAM_INVALID.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
 
 // The same with a limit in milliseconds, -1 for none. Below -1 or 0: PARAM_INVALID; expired:
@@ -289,8 +289,8 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamGetId(aclrtStream stream, int32_t* strea
 ACL_FUNC_VISIBILITY aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t* priority);
 ACL_FUNC_VISIBILITY aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t* flags);
 
-// ACL_STOP_ON_FAILURE: once work failed, later work of the stream is skipped. ACL_CONTINUE_ON_FAILURE is the default.
-// Other modes and the null stream: INVALID_PARAM.
+// ACL_CONTINUE_ON_FAILURE (the default) or ACL_STOP_ON_FAILURE: checked, without further effect, because work runs at
+// once and the call that submits it returns its error. Other modes and the null stream: INVALID_PARAM.
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 
 // Overflow detection of a stream: 0 off, 1 on. Stored and returned. Null pointer or other values: INVALID_PARAM.
@@ -329,8 +329,8 @@ ACL_FUNC_VISIBILITY aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEv
 // Blocks the calling thread until the recorded point is reached.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEvent(aclrtEvent event);
 
-// The same with a limit in milliseconds, -1 for none. Below -1 or 0: PARAM_INVALID; expired:
-// ACL_ERROR_RT_EVENT_SYNC_TIMEOUT (507047).
+// The same with a limit in milliseconds, -1 for none. Below -1 or 0: PARAM_INVALID. Recorded events are complete, so
+// the limit never expires.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout);
 
 // Writes the milliseconds from `startEvent` to `endEvent`. Null pointer: INVALID_PARAM; an event never recorded:

@@ -11,7 +11,8 @@ namespace ascendcl {
 enum class ErrorSource { kRuntime /* acl* and aclrt* */, kOperator /* aclnn* and the meta functions */ };
 
 // Queues "[PID:<pid>] <time> <category>: <text>" for the calling thread and logs it at level error.
-// `category` is for example "AclNN_Parameter_Error(EZ1001)" or "Runtime_Error(EE9999)". Never throws; out of memory drops it.
+// `category` is for example "AclNN_Parameter_Error(EZ1001)" or "Runtime_Error(EE9999)". Never throws; when memory runs
+// out, the text is lost.
 ASCENDCL_API void queue_error(ErrorSource source, std::string_view category, std::string_view text) noexcept;
 
 // Drops the calling thread's entries of one side. What every succeeding call does.

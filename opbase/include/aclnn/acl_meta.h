@@ -55,8 +55,7 @@ static const aclnnStatus OK = 0;
 // offset         first element of the view within the storage, in elements, >= 0.
 // format         ND and the other plain formats mean the same; others are refused by the operators.
 // storageDims    shape of the storage, storageDimsNum entries, in any rank; serves only to detect views that reach
-// outside of
-//                it, which operators answer with 161002. nullptr with storageDimsNum 0 means unknown.
+//                outside of it, which operators answer with 161002. nullptr with storageDimsNum 0 means unknown.
 // tensorData     device address of the storage's first element; nullptr is legal (empty tensors, address set later).
 //
 // The arrays are copied, the data is neither copied nor owned. Returns nullptr for a null array with a count above 0,

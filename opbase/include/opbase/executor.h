@@ -36,13 +36,14 @@ struct Plan {
 
 // Phase one of operator `name` (a string literal, "aclnnFlashAttentionScore"). Sets *workspaceSize = 0 and *executor =
 // nullptr, calls `plan`, and creates the executor. `plan` checks all pointers including executor and workspaceSize, in
-// the order of the specification; exceptions become codes and texts "<name>: <what>". `describe` gives the arguments as
-// one line for the debug log. Returns the status; never throws.
+// the order in which the operator reports; exceptions become codes and texts "<name>: <what>". `describe` gives the
+// arguments as one line for the debug log. Returns the status; never throws.
 OPBASE_API aclnnStatus plan_operator(const char* name, uint64_t* workspace_size, aclOpExecutor** executor,
                                      FunctionRef<Plan()> plan, FunctionRef<std::string()> describe) noexcept;
 
-// Phase two of operator `name`: checks executor and workspace (error-catalogue 2.13 - 2.15), submits the run to the
-// stream, and frees the executor unless it is repeatable. Returns the status; never throws.
+// Phase two of operator `name`: checks executor and workspace (a used-up executor 561000, another operator's 161002, a
+// missing workspace 161001), submits the run to the stream, and frees the executor unless it is repeatable. Returns the
+// status; never throws.
 OPBASE_API aclnnStatus run_operator(const char* name, void* workspace, uint64_t workspace_size, aclOpExecutor* executor,
                                     aclrtStream stream) noexcept;
 

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-namespace flash_attention::testing {
+namespace opbase::testing {
 
 // Calls of operator new in any thread and any library of the process since it started. Whoever links this function gets
 // the counting operators with it.
 uint64_t allocation_count();
 
-}  // namespace flash_attention::testing
+}  // namespace opbase::testing

@@ -1,4 +1,4 @@
-#include "testing/allocation_counter.h"
+#include "allocation_counter.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -22,42 +22,73 @@ void* allocate_or_throw(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-namespace flash_attention::testing {
+namespace opbase::testing {
 
 uint64_t allocation_count() {
     return count.load();
 }
 
-}  // namespace flash_attention::testing
+}  // namespace opbase::testing
 
-// The array forms call these.
+// All forms: under a sanitizer the array forms do not call the plain ones, since its runtime has its own.
 void* operator new(std::size_t size) {
+    return allocate_or_throw(size, 0);
+}
+void* operator new[](std::size_t size) {
     return allocate_or_throw(size, 0);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
     return allocate_or_throw(size, static_cast<std::size_t>(alignment));
 }
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+    return allocate_or_throw(size, static_cast<std::size_t>(alignment));
+}
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    return allocate(size, 0);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
     return allocate(size, 0);
 }
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
     return allocate(size, static_cast<std::size_t>(alignment));
 }
+void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+    return allocate(size, static_cast<std::size_t>(alignment));
+}
+
 void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
     std::free(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
     std::free(memory);
 }
+void operator delete[](void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
 void operator delete(void* memory, std::align_val_t) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory, std::align_val_t) noexcept {
     std::free(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
     std::free(memory);
 }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+    std::free(memory);
+}
 void operator delete(void* memory, const std::nothrow_t&) noexcept {
     std::free(memory);
 }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+    std::free(memory);
+}
 void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
     std::free(memory);
 }
