@@ -121,7 +121,9 @@ function(fusion_library target)
   get_property(outside GLOBAL PROPERTY FUSION_OUTSIDE_LIBRARY_DIRS)
   set(run_path $ORIGIN ${outside})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${ARG_OUTPUT} INSTALL_RPATH "${run_path}")
-  target_link_options(${target} PRIVATE -Wl,--enable-new-dtags)
+  # Worker threads, fork handlers, thread-exit handlers and executors run our code for as long as they live: dlclose
+  # must not unmap it.
+  target_link_options(${target} PRIVATE -Wl,--enable-new-dtags -Wl,-z,nodelete)
   if(NOT FUSION_SANITIZE)
     target_link_options(${target} PRIVATE -Wl,-z,defs)  # sanitizer runtimes resolve at load time
   endif()

@@ -168,6 +168,9 @@ aclnnStatus exchange_address(const char* name, aclOpExecutor* handle, size_t ind
                                                  index, executor.op, executor.plan.inputs.size(),
                                                  executor.plan.outputs.size()));
             }
+            if (addr == nullptr && *place != nullptr) {
+                throw OperatorError(kParamNullptr, fmt::format("addr cannot be nullptr: argument {} is in use", index));
+            }
             *place = addr;
             tensor->data = addr;
         },

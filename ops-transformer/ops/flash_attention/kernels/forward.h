@@ -11,7 +11,7 @@
 // tiles, whatever the lengths.
 //
 // Sums over keys have three levels: a chain of at most 64 keys from zero, groups of 8 such chains, the total. Sums over
-// features are chains of 32 added up.
+// features have three levels as well, with shorter chains.
 //
 // A hidden pair has weight exactly 0. That is not enough against a NaN or infinity in a hidden value row, since 0 * NaN
 // is NaN: such tiles leave hidden pairs out one by one.
@@ -31,24 +31,27 @@ namespace flash_attention::portable {
 
 inline constexpr int64_t kBlocksPerGroup = 8;
 
-// Features of equal sign sum up with rounding errors of equal sign, so their chains are shorter than those over keys.
-inline constexpr int64_t kFeatureChain = 32;
+// Equal products round alike, and errors of equal sign add up with the length of a chain; here they go into the
+// exponent. So chains over features are shorter: 16 from zero, groups of 8 chains, the total.
+inline constexpr int64_t kFeatureChain = 16;
+inline constexpr int64_t kFeatureGroup = 8 * kFeatureChain;
 
 // The scratch memory of one block, in floats.
 struct Scratch {
-    float *query, *key, *value, *scores, *group, *total;
+    float *query, *key, *value, *scores, *partial, *group, *total;
 
     static int64_t floats(int64_t head_dim, int64_t value_dim) {
-        return kQueryBlock * (2 * head_dim + 3 * value_dim + kKeyBlock);
+        return kQueryBlock * (2 * head_dim + 3 * value_dim + 2 * kKeyBlock);
     }
 
     Scratch(float* memory, int64_t head_dim, int64_t value_dim) {
-        query = memory;                            // [head_dim][row]
-        key = query + kQueryBlock * head_dim;      // [key][head_dim], for 16-bit types
-        value = key + kKeyBlock * head_dim;        // [key][value_dim], likewise
-        scores = value + kKeyBlock * value_dim;    // [key][row]
-        group = scores + kKeyBlock * kQueryBlock;  // [value_dim][row], second level of the sum
-        total = group + kQueryBlock * value_dim;   // third level
+        query = memory;                              // [head_dim][row]
+        key = query + kQueryBlock * head_dim;        // [key][head_dim], for 16-bit types
+        value = key + kKeyBlock * head_dim;          // [key][value_dim], likewise
+        scores = value + kKeyBlock * value_dim;      // [key][row]
+        partial = scores + kKeyBlock * kQueryBlock;  // scores of one group of features
+        group = partial + kKeyBlock * kQueryBlock;   // [value_dim][row], second level of the sum
+        total = group + kQueryBlock * value_dim;     // third level
     }
 };
 static_assert(kKeyBlock == kQueryBlock, "Scratch::floats counts both as one");
@@ -60,6 +63,18 @@ void transpose_query(const ForwardBlock& block, int64_t columns, float* query) {
     for (int64_t d = 0; d < block.head_dim; d++) {
         for (int64_t i = 0; i < count; i++) query[d * kQueryBlock + i] = Type::widen(rows[i * block.query_stride + d]);
         for (int64_t i = count; i < columns; i++) query[d * kQueryBlock + i] = 0.0F;
+    }
+}
+
+// S^T = K Q^T for a block of keys.
+inline void multiply_features(FloatRows key, const Scratch& scratch, int64_t keys, int64_t head_dim, int64_t columns) {
+    for (int64_t first = 0; first < head_dim; first += kFeatureGroup) {
+        const int64_t end = std::min(first + kFeatureGroup, head_dim);
+        float* const sum = first == 0 ? scratch.scores : scratch.partial;
+        for (int64_t d = first; d < end; d += kFeatureChain)
+            multiply({key.data + d, key.stride, 1}, scratch.query + d * kQueryBlock, keys,
+                     std::min(kFeatureChain, end - d), columns, d > first, sum);
+        if (first > 0) add_to(scratch.partial, keys, columns, scratch.scores);
     }
 }
 
@@ -126,9 +141,7 @@ void forward(const ForwardBlock& block, void* memory) {
         if (!full && visible.nothing_visible(count)) continue;
 
         const FloatRows key = widen_rows<Type>(block.key, block.key_stride, begin, end, head_dim, scratch.key);
-        for (int64_t d = 0; d < head_dim; d += kFeatureChain)
-            multiply({key.data + d, key.stride, 1}, scratch.query + d * kQueryBlock, count,
-                     std::min(kFeatureChain, head_dim - d), columns, d > 0, scratch.scores);
+        multiply_features(key, scratch, count, head_dim, columns);
 
         if (softmax.weigh(full ? nullptr : &visible, count, columns, block.scale, scratch.scores)) {
             scale_columns(softmax.shrink(), value_dim, columns, scratch.group);

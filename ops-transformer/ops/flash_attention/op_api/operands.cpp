@@ -23,19 +23,17 @@ using opbase::to_string;
 
 constexpr int64_t kAlignment = 64;
 
-// Elements of the storage; 0 when unknown.
+// Elements of the storage, whose shape is known.
 int64_t storage_count(const Tensor& tensor) {
-    if (tensor.storage_shape.empty()) return 0;
     return std::accumulate(tensor.storage_shape.begin(), tensor.storage_shape.end(), int64_t{1}, std::multiplies<>());
 }
 
 // Pre: the view is not empty. (That it starts inside its storage is a condition for creating the tensor.)
 void check_view(const char* name, const Tensor& tensor) {
     const int64_t reach = tensor.reach();
-    const int64_t count = storage_count(tensor);
-    if (count > 0 && reach > count) {
-        throw ParameterError(
-            fmt::format("{} view exceeds its storage: needs element {}, storage has {}", name, reach - 1, count));
+    if (!tensor.storage_shape.empty() && reach > storage_count(tensor)) {
+        throw ParameterError(fmt::format("{} view exceeds its storage: needs element {}, storage has {}", name,
+                                         reach - 1, storage_count(tensor)));
     }
     if (reach > kAddressSpace) {
         throw ParameterError(
