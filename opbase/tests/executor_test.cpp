@@ -377,6 +377,12 @@ TEST_F(Addresses, WrongArguments) {
         EXPECT_CONTAINS(take_error(), "tensor cannot be nullptr");
         EXPECT_EQ(exchange(executor_, 0, tensor_, nullptr), 161001);
         EXPECT_CONTAINS(take_error(), "addr cannot be nullptr for a tensor of shape [2]");
+        // An empty tensor does not need an address, but the argument it is exchanged for does.
+        const int64_t none = 0;
+        aclTensor* empty = aclCreateTensor(&none, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &none, 1, nullptr);
+        EXPECT_EQ(exchange(executor_, 0, empty, nullptr), 161001);
+        EXPECT_CONTAINS(take_error(), "addr cannot be nullptr: argument 0 is in use");
+        EXPECT_EQ(aclDestroyTensor(empty), OK);
         for (const size_t index : {count, SIZE_MAX}) {
             EXPECT_EQ(exchange(executor_, index, tensor_, data_), 161002);
             EXPECT_CONTAINS(take_error(), "index " + std::to_string(index) +

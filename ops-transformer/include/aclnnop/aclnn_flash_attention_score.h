@@ -32,38 +32,36 @@ extern "C" {
 // below 1 TiB.
 //
 // Tensors: device memory, format ND or another plain one. Views with any strides, including 0 for inputs, are legal;
-// where the last axis is not contiguous, a packed copy is made in workspace. A null tensor, one without dimensions and
-// one of shape [0] all count as absent; so do a null and an empty list.
+// where the last axis is not contiguous, a packed copy is made in workspace. Outputs must not share memory with each
+// other or with inputs (not detected). A null tensor, one without dimensions and one of shape [0] all count as absent;
+// so do a null and an empty list.
 //
+// clang-format off: the formatter breaks the columns
 // query, key, value   [in]  FLOAT16, BFLOAT16 or FLOAT, all three the same.
 // realShiftOptional   [in]  bias on the scores: not supported yet, must be absent (161002).
 // dropMaskOptional    [in]  dropout mask: not supported yet, must be absent (161002).
 // paddingMaskOptional [in]  reserved by the interface, never looked at.
 // attenMaskOptional   [in]  BOOL or UINT8, not zero = this key is hidden from this query (the opposite of PyTorch's
-// boolean
-//                           masks). Absent: everything is visible, and sparseMode, preTokens and nextTokens have no
-//                           effect; values that ask for a pattern are then logged as a warning. Shapes: see each
-//                           operator.
+//                           boolean masks). Absent: everything is visible, and sparseMode, preTokens and nextTokens
+//                           have no effect; values that ask for a pattern are then logged as a warning. Shapes: see
+//                           each operator.
 // prefixOptional      [in]  lengths for prefix patterns (sparseMode 5 and 6); ignored by the other modes.
 // scaleValue          [in]  any number that is finite as a float, usually 1 / sqrt(D).
 // keepProb            [in]  keep probability of dropout, in (0, 1]. Below 1 without dropMaskOptional there is no
-// dropout,
-//                           which is logged as a warning.
+//                           dropout, which is logged as a warning.
 // preTokens           [in]  window: keys further than this to the left of the diagonal are hidden. May be negative;
-// INT64_MAX
-//                           and INT32_MAX serve as "no limit". Used by sparseMode 0 and 4.
+//                           INT64_MAX and INT32_MAX serve as "no limit". Used by sparseMode 0 and 4.
 // nextTokens          [in]  the same to the right of the diagonal; 0 is causal. A window of W tokens that ends with the
-// token
-//                           itself is sparseMode 4 with preTokens W - 1 and nextTokens 0.
+//                           token itself is sparseMode 4 with preTokens W - 1 and nextTokens 0.
 // headNum             [in]  Nq, above 0.
 // inputLayout         [in]  text, any letter case.
 // innerPrecise        [in]  any value; rows without visible keys are always handled as described below.
 // sparseMode          [in]  which keys j a query row i sees when attenMaskOptional is present (default 0):
 //                             0  mask(i,j) = 0 and i - preTokens <= j <= i + nextTokens
 //                             1  mask(i,j) = 0
-//                             2  j <= i                                      causal, diagonal from the first row and
-//                             key 3  j <= i + Skv - Sq                           causal, diagonal to the last row and
-//                             key 4  i + Skv - Sq - preTokens <= j <= i + Skv - Sq + nextTokens
+//                             2  j <= i: causal, diagonal from the first row and key
+//                             3  j <= i + Skv - Sq: causal, diagonal to the last row and key
+//                             4  i + Skv - Sq - preTokens <= j <= i + Skv - Sq + nextTokens
 //                           Modes 2, 3 and 4 take a mask of shape [2048, 2048] (or [1, 1, 2048, 2048]) that stands for
 //                           the pattern; its content is not read, so its data address may be nullptr. Modes 5 to 8 of
 //                           the interface are not supported yet (161002).
@@ -72,9 +70,8 @@ extern "C" {
 // softmaxOutOut       [out] reserved by the interface: nullptr or an empty tensor; never written.
 // attentionOutOut     [out] dtype of query.
 // workspaceSize       [out] bytes of device memory for the second phase: scratch for each thread that may run, plus the
-// packed
-//                           copies. Grows with D and the number of threads and not with S, except for the copies. The
-//                           same for equal arguments and thread setting; 0 when there is nothing to do.
+//                           packed copies. Grows with D and the number of threads and not with S, except for the
+//                           copies. The same for equal arguments and thread setting; 0 when there is nothing to do.
 // executor            [out] handle for the second phase.
 //
 // Rows without a visible key: attentionOut 0, softmaxMax -FLT_MAX, softmaxSum FLT_MAX. Rows of a sequence without any
@@ -85,18 +82,17 @@ extern "C" {
 // aclGetRecentErrMsg() tells the argument, its value and the rule.
 //   0       success
 //   161001  a required pointer is null: query, key, value, inputLayout, executor, workspaceSize, softmaxMaxOut,
-//   softmaxSumOut,
-//           attentionOutOut
-//   161002  any other wrong argument: dtype, format, number of dimensions, shape, layout, headNum, keepProb,
-//   scaleValue, list,
-//           mask, window, unsupported option; a view that exceeds its storage; output views whose elements overlap; a
-//           tensor with elements that the call needs but without a data address
+//           softmaxSumOut, attentionOutOut
+//   161002  any other wrong argument: dtype, format, number of dimensions, shape, layout, headNum, keepProb, scaleValue,
+//           list, mask, window, unsupported option; a view that exceeds its storage; output views whose elements
+//           overlap; a tensor with elements that the call needs but without a data address
 //   561000  the environment variable ASCEND_CPU_ISA asks for an instruction set that the machine or the build lacks
 // Returned by the second phase:
 //   161001  executor is null, or workspace is null although workspaceSize is not 0
 //   161002  workspaceSize is smaller than promised, or the executor belongs to another operator
 //   361001  the stream does not take the work
 //   561000  the executor has been used before
+// clang-format on
 
 // ---- Dense batches --------------------------------------------------------------------------------------------------
 //

@@ -122,6 +122,8 @@ TEST(Views, StorageLimits) {
     expect_all_refused(legal, {
                                   {"4.15", [](Call& c) { c.key->storage = {159}; },
                                    "key view exceeds its storage: needs element 159, storage has 159"},
+                                  {"4.15 empty storage", [](Call& c) { c.key->storage = {0}; },
+                                   "key view exceeds its storage: needs element 159, storage has 0"},
                                   {"4.15 offset",
                                    [](Call& c) {
                                        c.query->storage = {2, 3, 4, 8};
