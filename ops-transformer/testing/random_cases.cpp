@@ -159,9 +159,6 @@ void draw_views(Draw& draw, Case& c) {
                          ? draw.one_of({View::kOffset, View::kPadded, View::kSwapped, View::kTransposed, View::kEvery2})
                          : draw.one_of({View::kOffset, View::kPadded, View::kSwapped, View::kTransposed, View::kEvery2,
                                         View::kExpand, View::kExpandLast});
-        // Scores of equal products have a bound, and a test, of their own.
-        if (a == kKey && c.views[kQuery] == View::kExpandLast && c.views[a] == View::kExpandLast)
-            c.views[a] = View::kExpand;
         // The content of a compressed mask never matters, and copies of four million bytes cost more than the case.
         if (a == kMask && c.compressed()) c.views[a] = draw.one_of({View::kOffset, View::kExpand});
     }
