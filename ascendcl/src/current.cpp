@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "first_answer.h"
 #include "runtime.h"
 
 namespace ascendcl {
@@ -79,15 +80,9 @@ const std::shared_ptr<Context>& default_context_locked(int32_t device) {
 }  // namespace
 
 int device_count() {
-    // No lock and no static guard: a thread may be forked away at any moment. Two threads find the same answer.
-    static std::atomic<int> count{-1};
-    int value = count.load(std::memory_order_relaxed);
-    if (value < 0) {
-        int expected = -1;
-        value = visible_devices(installed_devices());
-        if (!count.compare_exchange_strong(expected, value)) value = expected;
-    }
-    return value;
+    constexpr int kUnknown = -1;
+    static constinit std::atomic<int> kept{kUnknown};
+    return first_answer(kept, kUnknown, [] { return visible_devices(installed_devices()); });
 }
 
 void require_device(std::string_view name, int64_t id) {
@@ -103,7 +98,7 @@ void require_device(std::string_view name, int64_t id) {
 }
 
 std::shared_ptr<Stream> make_stream(int32_t device, uint32_t priority, uint32_t flags, bool is_default) {
-    static std::atomic<int32_t> next_id{0};
+    static constinit std::atomic<int32_t> next_id{0};
     auto stream = std::make_shared<Stream>();
     stream->id = next_id.fetch_add(1);
     stream->device = device;

@@ -1,28 +1,16 @@
 // Devices: which one a thread uses, how many there are, and what they are like.
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "acl/acl_rt.h"
+#include "ascendcl/processors.h"
 #include "call.h"
 #include "current.h"
 #include "wait.h"
 
 using namespace ascendcl;
-
-namespace {
-
-// Processors that this process may use.
-int64_t usable_processors() {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? online : 1;
-}
-
-}  // namespace
 
 aclError aclrtSetDevice(int32_t deviceId) {
     return api_call(
@@ -137,7 +125,7 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
             switch (number) {
                 case ACL_DEVICE_INFO_AI_CORE_NUM:
                 case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
-                    *value = usable_processors();
+                    *value = default_threads();
                     return;
                 case ACL_DEVICE_INFO_L2_SIZE:
                     // 0 or -1 where the system does not tell.

@@ -11,13 +11,11 @@
 #include <set>
 #include <string>
 
+#include "first_answer.h"
 #include "state_mutex.h"
 
 namespace ascendcl {
 namespace {
-
-constexpr int kUnknown = -1;
-std::atomic<int> current_level{kUnknown};
 
 // One write(2) a line and no lock: lines of several threads do not mix, and a forked child can always log.
 void write_line(std::string_view level, std::string_view text) noexcept {
@@ -77,14 +75,9 @@ WarnedKinds& warned_kinds() {
 }  // namespace
 
 LogLevel log_level() noexcept {
-    int level = current_level.load(std::memory_order_relaxed);
-    if (level == kUnknown) {
-        // Two threads may both read the variable; the first answer stays.
-        int expected = kUnknown;
-        level = static_cast<int>(read_level());
-        if (!current_level.compare_exchange_strong(expected, level)) level = expected;
-    }
-    return static_cast<LogLevel>(level);
+    constexpr int kUnknown = -1;
+    static constinit std::atomic<int> kept{kUnknown};
+    return static_cast<LogLevel>(first_answer(kept, kUnknown, [] { return static_cast<int>(read_level()); }));
 }
 
 void log(LogLevel level, std::string_view text) noexcept {

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <sstream>
 #include <string_view>
+
+#include "control_groups.h"
 
 namespace ascendcl {
 namespace {
@@ -33,46 +33,24 @@ std::optional<std::size_t> read_number(const std::string& path) {
     return std::nullopt;
 }
 
-// The file names of one version of control groups.
+// How the files of a group are named.
 struct GroupFiles {
-    const char* mount;
     const char* limit;
     const char* usage;
     const char* reclaimable;  // key in memory.stat: page cache, which counts as used but is given back on demand
 };
-constexpr GroupFiles kVersion1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                  "total_inactive_file"};
-constexpr GroupFiles kVersion2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
 
-void apply_group(MachineMemory& memory, const std::string& folder, const GroupFiles& files) {
-    const std::optional<std::size_t> limit = read_number(folder + "/" + files.limit);
+void apply_group(MachineMemory& memory, const ControlGroup& group) {
+    const GroupFiles& files = group.version == GroupVersion::kOne ? kVersion1 : kVersion2;
+    const std::optional<std::size_t> limit = read_number(group.folder + "/" + files.limit);
     if (!limit) return;
     memory.total = std::min(memory.total, *limit);
-    const std::size_t usage = read_number(folder + "/" + files.usage).value_or(0);
-    const std::size_t cache = read_field(folder + "/memory.stat", files.reclaimable).value_or(0);
+    const std::size_t usage = read_number(group.folder + "/" + files.usage).value_or(0);
+    const std::size_t cache = read_field(group.folder + "/memory.stat", files.reclaimable).value_or(0);
     const std::size_t used = usage - std::min(usage, cache);
     memory.available = std::min(memory.available, *limit - std::min(*limit, used));
-}
-
-// A group's limit binds all below it, so every folder from the process's own up to the mount counts. In a container the
-// path may be that of the host, of which only the mount itself is visible.
-void apply_groups_up_to_mount(MachineMemory& memory, const std::string& root, std::string path,
-                              const GroupFiles& files) {
-    const std::string mount = root + files.mount;
-    while (path.size() > 1) {
-        apply_group(memory, mount + path, files);
-        path.erase(path.rfind('/'));
-    }
-    apply_group(memory, mount, files);
-}
-
-bool contains_memory_controller(std::string_view controllers) {
-    while (!controllers.empty()) {
-        const std::size_t comma = controllers.find(',');
-        if (controllers.substr(0, comma) == "memory") return true;
-        controllers.remove_prefix(comma == std::string_view::npos ? controllers.size() : comma + 1);
-    }
-    return false;
 }
 
 }  // namespace
@@ -92,16 +70,7 @@ MachineMemory read_machine_memory(const std::string& root) {
     } else {
         memory.available = static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * page;
     }
-    std::ifstream groups(root + "/proc/self/cgroup");
-    for (std::string line; std::getline(groups, line);) {  // "<number>:<controllers>:<path>"
-        const std::size_t first = line.find(':');
-        const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-        if (second == std::string::npos || line.compare(second + 1, 1, "/") != 0) continue;
-        const std::string_view controllers = std::string_view(line).substr(first + 1, second - first - 1);
-        const std::string path = line.substr(second + 1);
-        if (controllers.empty()) apply_groups_up_to_mount(memory, root, path, kVersion2);
-        if (contains_memory_controller(controllers)) apply_groups_up_to_mount(memory, root, path, kVersion1);
-    }
+    for (const ControlGroup& group : control_groups(root, "memory")) apply_group(memory, group);
     memory.available = std::min(memory.available, memory.total);
     return memory;
 }

@@ -56,6 +56,13 @@ aclError submit(aclrtStream stream, TaskRef task, std::string& problem) noexcept
     }
 }
 
+void prepare_default_stream() noexcept {
+    try {
+        resolve_stream("stream", nullptr);
+    } catch (...) {  // submit() fails in the same way and says why
+    }
+}
+
 }  // namespace ascendcl
 
 aclError aclrtCreateStream(aclrtStream* stream) {

@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "acl/acl_rt.h"
 #include "call.h"
+#include "first_answer.h"
 
 using namespace ascendcl;
 
@@ -18,22 +20,24 @@ constexpr const char* kDefaultSocName = "Ascend910B2";
 // The version of the stack that this one stands for: 8.5.0.
 constexpr int32_t kStackVersion = 8 * 10000000 + 5 * 100000 + 0 * 1000;
 
-// Copied at the first call, because the environment may change under the returned pointer.
+const char* read_soc_name() {
+    const char* const asked = std::getenv("ASCEND_CPU_SOC");
+    if (asked == nullptr || *asked == '\0') return kDefaultSocName;
+    if (std::string_view(asked).substr(0, 6) != "Ascend") {
+        warn_once("ASCEND_CPU_SOC",
+                  fmt::format("ASCEND_CPU_SOC is \"{}\": expected a name that starts with Ascend; using {}", asked,
+                              kDefaultSocName));
+        return kDefaultSocName;
+    }
+    // A copy, because the environment may change under the returned pointer. Never freed: a thread that looks at the
+    // same time as the first one leaves its own behind.
+    const char* const copy = strdup(asked);
+    return copy == nullptr ? kDefaultSocName : copy;
+}
+
 const char* soc_name() {
-    static const char* const name = [] {
-        const char* const asked = std::getenv("ASCEND_CPU_SOC");
-        if (asked == nullptr || *asked == '\0') return kDefaultSocName;
-        if (std::string_view(asked).substr(0, 6) != "Ascend") {
-            warn_once("ASCEND_CPU_SOC",
-                      fmt::format("ASCEND_CPU_SOC is \"{}\": expected a name that starts with Ascend; "
-                                  "using {}",
-                                  asked, kDefaultSocName));
-            return kDefaultSocName;
-        }
-        const char* const copy = strdup(asked);
-        return copy == nullptr ? kDefaultSocName : copy;
-    }();
-    return name;
+    static constinit std::atomic<const char*> kept{nullptr};
+    return first_answer<const char*>(kept, nullptr, read_soc_name);
 }
 
 }  // namespace

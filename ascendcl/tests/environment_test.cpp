@@ -1,6 +1,7 @@
 // The variables that the runtime reads, and its log.
 #include <string>
 
+#include "ascendcl/processors.h"
 #include "support.h"
 
 namespace {
@@ -91,6 +92,21 @@ TEST(Environment, SocName) {
     const Outcome bad = run_scenario("soc_name", {{"ASCEND_CPU_SOC", "A100"}});
     EXPECT_EQ(bad.output, "soc Ascend910B2\n");
     EXPECT_TRUE(contains(bad.errors, "ASCEND_CPU_SOC is \"A100\"")) << bad.errors;
+}
+
+TEST(Environment, CoresAreTheThreadsOfOperators) {
+    const auto cores = [](const std::string& count) {
+        return "code 0\ncores " + count + "\ncode 0\nvector cores " + count + "\n";
+    };
+    EXPECT_EQ(run_scenario("cores").output, cores(std::to_string(ascendcl::available_processors())));
+    EXPECT_EQ(run_scenario("cores", {}, {"pinned"}).output, "pinned 0\n" + cores("1"));
+    EXPECT_EQ(run_scenario("cores", {{"ASCEND_CPU_THREADS", "5"}}, {"pinned"}).output, "pinned 0\n" + cores("5"));
+    const Outcome bad = run_scenario("cores", {{"ASCEND_CPU_THREADS", "0"}}, {"pinned"});
+    EXPECT_EQ(bad.output, "pinned 0\n" + cores("1"));
+    EXPECT_EQ(
+        count_of(bad.errors, "ASCEND_CPU_THREADS is \"0\": expected a whole number from 1 to 1024; using 1 threads\n"),
+        1U)
+        << bad.errors;
 }
 
 TEST(Log, OffIsSilent) {

@@ -1,5 +1,12 @@
 // Events: states, times, waiting, and their end while in use.
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
+#include <fstream>
+#include <functional>
+#include <string>
 #include <thread>
 
 #include "support.h"
@@ -165,8 +172,74 @@ TEST_F(EventTest, DestroyedEventIsRefused) {
     expect_failure(aclrtRecordEvent(stream_, stream_), ACL_ERROR_RT_INVALID_HANDLE, {"is a handle of a stream"});
 }
 
-// A framework destroys the event right after a wait for it was queued.
-TEST_F(EventTest, DestroyedWhileWaitedOn) {
+// Runs a call on a thread of its own that is expected to sleep until something else happens.
+class SleepingCall {
+  public:
+    explicit SleepingCall(std::function<aclError()> call)
+        : thread_([this, call = std::move(call)] {
+              id_ = gettid();
+              code_ = call();
+          }) {}
+
+    // Until the system shows the thread asleep. Nobody holds a lock but the one of the busy stream, so that is where it
+    // sleeps: behind the lookup of its handles.
+    void wait_until_asleep() const {
+        while (id_ == 0) std::this_thread::yield();
+        for (char state = ' '; state != 'S';) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            std::ifstream file("/proc/self/task/" + std::to_string(id_) + "/stat");
+            std::string text;
+            std::getline(file, text);  // "<id> (<name>) <state> ..."
+            state = text.at(text.rfind(')') + 2);
+        }
+    }
+
+    aclError finish() {
+        thread_.join();
+        return code_;
+    }
+
+  private:
+    std::atomic<pid_t> id_{0};
+    aclError code_ = -1;
+    std::thread thread_;
+};
+
+// Destroys an event that a pending call holds. That does not wait for the busy stream, ends the handle at once, and the
+// call ends well.
+void destroy_while_pending(aclrtStream stream, aclError (*call)(aclrtEvent, aclrtStream)) {
+    aclrtEvent event = nullptr;
+    ASSERT_EQ(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC), ACL_SUCCESS);
+    BusyStream busy(stream);
+    SleepingCall pending([&] { return call(event, stream); });
+    pending.wait_until_asleep();
+    // If the destruction freed the event's memory, the next ones would lie in it, and a pending record would mark one.
+    std::vector<aclrtEvent> fresh(16);
+    EXPECT_EQ(aclrtDestroyEvent(event), ACL_SUCCESS);
+    for (aclrtEvent& other : fresh) EXPECT_EQ(aclrtCreateEvent(&other), ACL_SUCCESS);
+    EXPECT_FALSE(busy.done());
+    expect_failure(aclrtDestroyEvent(event), ACL_ERROR_RT_INVALID_HANDLE, {"already destroyed"});
+    expect_failure(aclrtStreamWaitEvent(nullptr, event), ACL_ERROR_RT_INVALID_HANDLE, {"already destroyed"});
+    busy.release();
+    EXPECT_EQ(pending.finish(), ACL_SUCCESS);
+    for (const aclrtEvent other : fresh) {
+        EXPECT_EQ(recorded(other), ACL_EVENT_RECORDED_STATUS_NOT_READY);
+        EXPECT_EQ(aclrtDestroyEvent(other), ACL_SUCCESS);
+    }
+}
+
+TEST_F(EventTest, DestroyedWhileARecordIsPending) {
+    destroy_while_pending(stream_, aclrtRecordEvent);
+}
+
+// What frameworks do right after they queued a wait. A wait that reads freed memory shows with the address sanitizer.
+TEST_F(EventTest, DestroyedWhileAWaitIsPending) {
+    destroy_while_pending(stream_,
+                          [](aclrtEvent event, aclrtStream stream) { return aclrtStreamWaitEvent(stream, event); });
+}
+
+// The same at any moment, also before the handle is looked up; for the sanitizers.
+TEST_F(EventTest, DestroyedAtAnyMoment) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
         threads.emplace_back([this] {

@@ -1,5 +1,6 @@
 // Scenarios that need a process of their own: ascendcl_scenarios <name> [arguments]. Each prints what it saw; the tests
 // compare. A scenario that is not known exits with 2.
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +99,21 @@ void use_two_devices(const Arguments&) {
 
 void show_soc_name(const Arguments&) {
     std::printf("soc %s\n", aclrtGetSocName());
+}
+
+// The cores of a device; with "pinned" the process may use one processor only.
+void show_cores(const Arguments& arguments) {
+    if (arguments == Arguments{"pinned"}) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(sched_getcpu(), &one);
+        print("pinned", sched_setaffinity(0, sizeof(one), &one));
+    }
+    int64_t cores = 77;
+    print("code", aclGetDeviceCapability(0, ACL_DEVICE_INFO_AI_CORE_NUM, &cores));
+    print("cores", cores);
+    print("code", aclGetDeviceCapability(0, ACL_DEVICE_INFO_VECTOR_CORE_NUM, &cores));
+    print("vector cores", cores);
 }
 
 // One failure, one probe, one warning twice, one success.
@@ -223,6 +239,7 @@ int main(int count, char** values) {
         {"devices", show_devices},
         {"two_devices", use_two_devices},
         {"soc_name", show_soc_name},
+        {"cores", show_cores},
         {"log", log_something},
         {"error_scope", show_error_scope},
         {"exit_while_working", exit_while_working},

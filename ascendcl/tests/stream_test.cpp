@@ -12,38 +12,6 @@ namespace {
 
 using StreamTest = RuntimeTest;
 
-// Keeps a stream busy from another thread until released.
-class BusyStream {
-  public:
-    explicit BusyStream(aclrtStream stream)
-        : thread_([this, stream] {
-              const auto stay = [](void* self) {
-                  auto* const busy = static_cast<BusyStream*>(self);
-                  busy->inside_ = true;
-                  while (!busy->released_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                  busy->done_ = true;
-              };
-              EXPECT_EQ(aclrtLaunchHostFunc(stream, stay, this), ACL_SUCCESS);
-          }) {
-        while (!inside_) std::this_thread::yield();
-    }
-    ~BusyStream() {
-        release();
-        thread_.join();
-    }
-    BusyStream(const BusyStream&) = delete;
-    BusyStream& operator=(const BusyStream&) = delete;
-
-    void release() { released_ = true; }
-    bool done() const { return done_; }
-
-  private:
-    std::atomic<bool> inside_{false};
-    std::atomic<bool> released_{false};
-    std::atomic<bool> done_{false};
-    std::thread thread_;
-};
-
 aclrtStreamStatus query(aclrtStream stream) {
     aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
     EXPECT_EQ(aclrtStreamQuery(stream, &status), ACL_SUCCESS);

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +33,38 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 // it after a minute, so that a hang is a failure and not a hang of the tests.
 Outcome run_scenario(const std::string& scenario, const Environment& environment = {},
                      const std::vector<std::string>& arguments = {});
+
+// Keeps a stream busy from another thread until released.
+class BusyStream {
+  public:
+    explicit BusyStream(aclrtStream stream)
+        : thread_([this, stream] {
+              const auto stay = [](void* self) {
+                  auto* const busy = static_cast<BusyStream*>(self);
+                  busy->inside_ = true;
+                  while (!busy->released_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                  busy->done_ = true;
+              };
+              EXPECT_EQ(aclrtLaunchHostFunc(stream, stay, this), ACL_SUCCESS);
+          }) {
+        while (!inside_) std::this_thread::yield();
+    }
+    ~BusyStream() {
+        release();
+        thread_.join();
+    }
+    BusyStream(const BusyStream&) = delete;
+    BusyStream& operator=(const BusyStream&) = delete;
+
+    void release() { released_ = true; }
+    bool done() const { return done_; }
+
+  private:
+    std::atomic<bool> inside_{false};
+    std::atomic<bool> released_{false};
+    std::atomic<bool> done_{false};
+    std::thread thread_;
+};
 
 // A device, a stream and a clean error queue for each test.
 class RuntimeTest : public ::testing::Test {

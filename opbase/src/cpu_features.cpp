@@ -81,11 +81,14 @@ CpuFeatures detect() {
 
 #endif
 
+// Found while the library is loaded: the guard of a local static would hang a child that is forked during the first
+// call. Never destroyed: usable during exit.
+const CpuFeatures& kFeatures = *new CpuFeatures(detect());
+
 }  // namespace
 
 const CpuFeatures& cpu_features() {
-    static const auto* features = new CpuFeatures(detect());  // never destroyed: usable during exit
-    return *features;
+    return kFeatures;
 }
 
 }  // namespace opbase

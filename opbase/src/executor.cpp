@@ -217,6 +217,7 @@ aclnnStatus plan_operator(const char* name, uint64_t* workspace_size, aclOpExecu
         Plan made = plan();
         require(workspace_size, "workspaceSize");
         require(executor, "executor");
+        ascendcl::prepare_default_stream();  // in case phase two is given nullptr: it allocates nothing
         const uint64_t size = padded(made.workspace_size);
         *executor = registry().add(name, std::move(made));
         *workspace_size = size;

@@ -63,8 +63,8 @@ std::unique_ptr<aclScalar> make_scalar(const void* value, aclDataType dtype) {
     require(value, "value");
     const int64_t size = element_size(dtype);
     if (size == 0) {
-        throw ParameterError(fmt::format("dataType {} ({}) is not supported: a scalar needs a type of whole bytes",
-                                         dtype_name(dtype), static_cast<int>(dtype)));
+        throw ParameterError(
+            fmt::format("dataType {} is not supported: a scalar needs a type of whole bytes", dtype_name(dtype)));
     }
     auto scalar = std::make_unique<aclScalar>();
     scalar->dtype = dtype;

@@ -1,22 +1,17 @@
 #include "opbase/parallel.h"
 
-#include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <string>
 
-#include "ascendcl/log.h"
-#include "cpu_limit.h"
+#include "ascendcl/processors.h"
 #include "thread_pool.h"
 
 namespace opbase {
 namespace {
 
 std::atomic<int> g_requested{0};  // by set_thread_count, 0 = default
-std::atomic<int> g_default{0};    // 0 = not read yet
 std::atomic<ParallelDriver> g_driver{nullptr};
 
 // Made on first use and never destroyed, because its threads use it until the process ends.
@@ -43,22 +38,9 @@ ThreadPool& pool() {
     return *current;
 }
 
-int default_thread_count() {
-    const int known = g_default.load(std::memory_order_relaxed);
-    if (known != 0) return known;
-    std::string problem;
-    int threads = parse_thread_setting(std::getenv("ASCEND_CPU_THREADS"), &problem);
-    if (threads == 0) threads = available_processors();
-    if (!problem.empty()) {
-        ascendcl::warn_once("ASCEND_CPU_THREADS", fmt::format("{}; using {} threads", problem, threads));
-    }
-    g_default.store(threads, std::memory_order_relaxed);
-    return threads;
-}
-
 int wanted_threads() {
     const int requested = g_requested.load(std::memory_order_relaxed);
-    return requested != 0 ? requested : default_thread_count();
+    return requested != 0 ? requested : ascendcl::default_threads();
 }
 
 void run_inline(int64_t items, const ParallelBody& body) {
@@ -74,7 +56,7 @@ int thread_count() {
 }
 
 void set_thread_count(int threads) {
-    g_requested.store(std::clamp(threads, 0, kMaxThreads));
+    g_requested.store(std::clamp(threads, 0, ascendcl::kMaxThreads));
 }
 
 void parallel_for(int64_t items, int slots, ParallelBody body) {

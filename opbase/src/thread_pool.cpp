@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "ascendcl/log.h"
-#include "cpu_limit.h"
+#include "ascendcl/processors.h"
 
 namespace opbase {
 namespace {
@@ -70,7 +70,7 @@ bool spin_until(bool spin, const Done& done) {
 
 }  // namespace
 
-ThreadPool::ThreadPool() : processors_(available_processors()) {}
+ThreadPool::ThreadPool() : processors_(ascendcl::available_processors()) {}
 
 bool ThreadPool::inside_loop() {
     return t_inside_loop;

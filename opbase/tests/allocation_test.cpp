@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "acl/acl_rt.h"
@@ -41,8 +42,6 @@ TEST(Allocations, TheCounterCounts) {
     EXPECT_EQ(allocation_count(), before + 1);
 }
 
-// As in a program: the stream exists before the first operator. (The default stream of a thread without a context is
-// made by its first use.)
 class PhaseTwo : public testing::Test {
   protected:
     void SetUp() override {
@@ -90,6 +89,25 @@ TEST_F(PhaseTwo, AllocatesNothingWhenRepeated) {
     const uint64_t made = allocation_count() - before;
     EXPECT_EQ(made, 0U);
     EXPECT_EQ(aclDestroyAclOpExecutor(executor), OK);
+}
+
+// The default stream that such a thread uses does not exist yet; phase one makes it.
+TEST(PhaseTwoWithoutAContext, AllocatesNothing) {
+    aclrtResetDeviceForce(0);  // ends the one that another test may have left
+    std::thread([] {
+        std::vector<float> data(64, 1.0F);
+        std::vector<char> workspace(8192);
+        uint64_t size = 0;
+        aclOpExecutor* executor = nullptr;
+        ASSERT_EQ(opbase::plan_operator(
+                      kOp, &size, &executor, [&] { return busy_plan(&data); }, [] { return std::string(); }),
+                  OK);
+        const uint64_t before = allocation_count();
+        const aclnnStatus status = opbase::run_operator(kOp, workspace.data(), size, executor, nullptr);
+        const uint64_t made = allocation_count() - before;
+        EXPECT_EQ(status, OK);
+        EXPECT_EQ(made, 0U);
+    }).join();
 }
 
 TEST(Allocations, LoopsMakeNoneOnceThePoolRuns) {

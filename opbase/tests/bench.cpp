@@ -11,8 +11,6 @@ namespace {
 constexpr const char* kOp = "aclnnEmpty";
 
 constexpr auto kNoArguments = [] { return std::string(); };
-return "";
-}
 
 // Both phases of an operator that does nothing.
 void two_phases(benchmark::State& state) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <ostream>
 
 #include "aclnn/aclnn_base.h"
 #include "opbase/error.h"
@@ -79,20 +80,33 @@ void traced_calls() {
     std::exit(0);
 }
 
-class Trace : public testing::TestWithParam<const char*> {};
+struct TracedLine {
+    const char* name;
+    const char* pattern;
+};
+void PrintTo(const TracedLine& line, std::ostream* out) {
+    *out << line.name;
+}
+
+class Trace : public testing::TestWithParam<TracedLine> {};
 
 TEST_P(Trace, ShowsArgumentsAndCode) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    EXPECT_EXIT(traced_calls(), testing::ExitedWithCode(0), GetParam());
+    EXPECT_EXIT(traced_calls(), testing::ExitedWithCode(0), GetParam().pattern);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Calls, Trace,
-    testing::Values("aclCreateTensor\\(viewDims=\\[2, 3\\], viewDimsNum=2, dataType=FLOAT, stride=nullptr, offset=0, "
-                    "format=ND, storageDims=\\[2, 3\\], storageDimsNum=2, tensorData=0x0\\) = 0",
-                    "aclnnProbeGetWorkspaceSize\\(scale=0.5\\) = 161002",
-                    "aclnnProbeGetWorkspaceSize\\(scale=0.5, workspaceSize -> 0, executor -> 0x[0-9a-f]+\\) = 0",
-                    "aclnnProbe\\(workspace=0x0, workspaceSize=0, executor=0x[0-9a-f]+, stream=0x0\\) = 0",
-                    "aclGetIntArraySize\\(array=0x0\\) = 161001", "aclDestroyTensor\\(0x[0-9a-f]+\\) = 0"));
+constexpr TracedLine kTracedLines[] = {
+    {"Creation",
+     "aclCreateTensor\\(viewDims=\\[2, 3\\], viewDimsNum=2, dataType=FLOAT, stride=nullptr, offset=0, format=ND, "
+     "storageDims=\\[2, 3\\], storageDimsNum=2, tensorData=0x0\\) = 0"},
+    {"PhaseOneRefuses", "aclnnProbeGetWorkspaceSize\\(scale=0.5\\) = 161002"},
+    {"PhaseOne", "aclnnProbeGetWorkspaceSize\\(scale=0.5, workspaceSize -> 0, executor -> 0x[0-9a-f]+\\) = 0"},
+    {"PhaseTwo", "aclnnProbe\\(workspace=0x0, workspaceSize=0, executor=0x[0-9a-f]+, stream=0x0\\) = 0"},
+    {"Getter", "aclGetIntArraySize\\(array=0x0\\) = 161001"},
+    {"Destruction", "aclDestroyTensor\\(0x[0-9a-f]+\\) = 0"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Calls, Trace, testing::ValuesIn(kTracedLines),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace

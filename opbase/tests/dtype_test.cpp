@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 
 namespace {
 
@@ -37,7 +38,7 @@ TEST(Dtype, UnassignedNumbersAreUnknown) {
     for (int value = -1; value < 64; value++) {
         if (assigned.count(value) != 0) continue;
         EXPECT_EQ(opbase::element_size(static_cast<aclDataType>(value)), 0) << value;
-        EXPECT_EQ(opbase::dtype_name(static_cast<aclDataType>(value)), "unknown") << value;
+        EXPECT_EQ(opbase::dtype_name(static_cast<aclDataType>(value)), "unknown (" + std::to_string(value) + ")");
     }
 }
 
@@ -55,7 +56,7 @@ TEST(Format, Names) {
     EXPECT_EQ(opbase::format_name(ACL_FORMAT_FRACTAL_NZ), "FRACTAL_NZ");
     EXPECT_EQ(opbase::format_name(ACL_FORMAT_FRACTAL_NZ_C0_16), "FRACTAL_NZ_C0_16");
     EXPECT_EQ(opbase::format_name(ACL_FRACTAL_Z_3D), "FRACTAL_Z_3D");
-    EXPECT_EQ(opbase::format_name(static_cast<aclFormat>(5)), "unknown");
+    EXPECT_EQ(opbase::format_name(static_cast<aclFormat>(5)), "unknown (5)");
 }
 
 }  // namespace

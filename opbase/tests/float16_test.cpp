@@ -7,20 +7,26 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <ostream>
 
 #include "support.h"
 
 namespace {
 
 struct Format {
+    const char* name;
     int fraction_bits;
     int min_exponent;  // of normal numbers
     int max_exponent;
     uint16_t infinity;
 };
 
-constexpr Format kFp16{10, -14, 15, 0x7C00};
-constexpr Format kBf16{7, -126, 127, 0x7F80};
+void PrintTo(const Format* format, std::ostream* out) {
+    *out << format->name;
+}
+
+constexpr Format kFp16{"fp16", 10, -14, 15, 0x7C00};
+constexpr Format kBf16{"bf16", 7, -126, 127, 0x7F80};
 
 uint32_t bits_of(float value) {
     uint32_t bits;
@@ -88,7 +94,7 @@ void expect_narrow(const Format& format, float value) {
 class Float16 : public testing::TestWithParam<const Format*> {};
 
 INSTANTIATE_TEST_SUITE_P(Types, Float16, testing::Values(&kFp16, &kBf16),
-                         [](const auto& info) { return info.param == &kFp16 ? "fp16" : "bf16"; });
+                         [](const auto& info) { return info.param->name; });
 
 TEST_P(Float16, WidensEveryValue) {
     const Format& format = *GetParam();

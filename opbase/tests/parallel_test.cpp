@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "cpu_limit.h"
+#include "ascendcl/processors.h"
 #include "support.h"
 
 namespace {
@@ -165,9 +165,12 @@ TEST_F(Parallel, ThreadCountMayChangeWhileLoopsRun) {
 
 TEST_F(Parallel, DefaultIsWhatTheProcessMayUse) {
     // The test may itself run under a setting.
-    std::string problem;
-    const int asked = opbase::parse_thread_setting(std::getenv("ASCEND_CPU_THREADS"), &problem);
-    EXPECT_EQ(opbase::thread_count(), asked != 0 ? asked : opbase::available_processors());
+    const char* const setting = std::getenv("ASCEND_CPU_THREADS");
+    const int asked = setting != nullptr ? std::atoi(setting) : 0;
+    EXPECT_EQ(opbase::thread_count(), asked != 0 ? asked : ascendcl::available_processors());
+    int64_t cores = 0;
+    ASSERT_EQ(aclGetDeviceCapability(0, ACL_DEVICE_INFO_AI_CORE_NUM, &cores), ACL_SUCCESS);
+    EXPECT_EQ(opbase::thread_count(), cores);
 }
 
 TEST_F(Parallel, SettingIsClamped) {
@@ -235,7 +238,7 @@ TEST(ParallelSetting, ThreadsFromTheEnvironment) {
 
 TEST(ParallelSetting, BadValueWarnsAndUsesTheDefault) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    EXPECT_EXIT(exit_with_thread_count("many"), testing::ExitedWithCode(opbase::available_processors()),
+    EXPECT_EXIT(exit_with_thread_count("many"), testing::ExitedWithCode(ascendcl::available_processors()),
                 "ASCEND_CPU_THREADS is \"many\": expected a whole number from 1 to 1024; using [0-9]+ threads");
 }
 

@@ -207,7 +207,7 @@ typedef enum {
 // Bytes of one element. 0 for types below one byte, for ACL_STRING, ACL_DT_UNDEFINED and unknown values.
 ACL_FUNC_VISIBILITY size_t aclDataTypeSize(aclDataType dataType);
 
-// Exact conversion; NaN stays NaN, infinities and subnormals are kept.
+// Exact conversion; infinities and subnormals are kept, NaN stays NaN (a signalling one becomes quiet).
 ACL_FUNC_VISIBILITY float aclFloat16ToFloat(aclFloat16 value);
 
 // Rounds to nearest, ties to even; values beyond the half-precision range become infinities, NaN stays NaN.
@@ -240,8 +240,10 @@ ACL_FUNC_VISIBILITY size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffe
 // operator versions; the environment variable ASCEND_CPU_SOC replaces it.
 ACL_FUNC_VISIBILITY const char* aclrtGetSocName(void);
 
-// Writes one figure of a device to `*value`: cores (the usable CPU threads) or the second-level cache in bytes.
-// Null pointer or unknown `deviceInfo`: 100000; device out of range: ACL_ERROR_RT_INVALID_DEVICEID (107001).
+// Writes one figure of a device to `*value`. Cores, of both kinds: the threads that operators use, which is what
+// ASCEND_CPU_THREADS says, else the processors of the affinity mask as far as the CPU quota of the control groups goes.
+// The second-level cache in bytes; 0 where the system does not tell. Null pointer or unknown `deviceInfo`: 100000;
+// device out of range: ACL_ERROR_RT_INVALID_DEVICEID (107001).
 ACL_FUNC_VISIBILITY aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t* value);
 
 // ---- Log ------------------------------------------------------------------------------------------------------------

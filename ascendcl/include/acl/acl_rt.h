@@ -146,14 +146,16 @@ typedef struct aclCANNPackageVersion {
 // Starts the engine. `configPath`: null or "" for the defaults, or a JSON file, of which "err_msg_mode" is read ("0":
 // error texts per thread, the default; "1": one queue per process). Devices, memory and operators work without this
 // call. Already initialised: ACL_ERROR_REPEAT_INITIALIZE (100002), which callers may ignore; a count goes up. A file
-// that cannot be opened: 100003; not JSON: 100006; other content than at the first call of the process: 100000.
+// that cannot be read: 100003; no JSON object, or another "err_msg_mode": 100006; other content than at the first call
+// of the process: 100000.
 ACL_FUNC_VISIBILITY aclError aclInit(const char* configPath);
 
-// Ends the engine whatever the count is. A second call: ACL_ERROR_REPEAT_FINALIZE (100037). aclInit may follow.
+// Ends the engine whatever the count is, also 0. A second call: ACL_ERROR_REPEAT_FINALIZE (100037). aclInit may follow.
+// What the program did not destroy stays usable.
 ACL_FUNC_VISIBILITY aclError aclFinalize(void);
 
-// Takes one from the count and ends the engine with the last. `refCount` may be null and receives what is left.
-// Nothing left to take: 100037.
+// Takes one from the count and ends the engine with the last. `refCount` may be null and receives what is left, also
+// when nothing was left to take: 100037.
 ACL_FUNC_VISIBILITY aclError aclFinalizeReference(uint64_t* refCount);
 
 // Writes ACL_MAJOR_VERSION, ACL_MINOR_VERSION, ACL_PATCH_VERSION. Null pointer: 100000.
@@ -192,18 +194,20 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDevice(int32_t* deviceId);
 // Writes the number of devices; works before aclInit. Null: INVALID_PARAM.
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCount(uint32_t* count);
 
-// Waits for all streams of the current device. No context: CONTEXT_NULL.
+// Waits for all streams of the current device. No context: CONTEXT_NULL; inside a callback of one of them:
+// PARAM_INVALID.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDevice(void);
 
-// The same with a limit in milliseconds, -1 for none. Below -1 or 0: PARAM_INVALID.
+// The same with a limit in milliseconds, -1 for none. Below -1 or 0: PARAM_INVALID; expired: ACL_ERROR_RT_WAIT_TIMEOUT
+// (107019).
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 
 // Fills the figures with 0: the engine does not measure load. Null: INVALID_PARAM; device out of range:
 // INVALID_DEVICEID.
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo);
 
-// Writes whether the device is set: `active` 1 or 0. `flags` is reserved and receives 0. Either
-// pointer may be null. Device out of range: INVALID_DEVICEID.
+// Writes whether the device is set: `active` 1 or 0. `flags` is reserved and receives 0. Either pointer may be null.
+// Device out of range: INVALID_DEVICEID.
 ACL_FUNC_VISIBILITY aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active);
 
 // Stores how overflow is meant to show. The engine always computes with infinities and NaN
@@ -227,8 +231,9 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t* pid);
 // INVALID_DEVICEID.
 ACL_FUNC_VISIBILITY aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId);
 
-// Destroys a context made by aclrtCreateContext. Null: INVALID_PARAM; the default context of a device: PARAM_INVALID;
-// unknown handle: INVALID_HANDLE.
+// Destroys a context made by aclrtCreateContext, and its default stream; threads on which it was current have none
+// then. The other streams of the program stay usable. Null: INVALID_PARAM; the default context of a device:
+// PARAM_INVALID; unknown handle: INVALID_HANDLE.
 ACL_FUNC_VISIBILITY aclError aclrtDestroyContext(aclrtContext context);
 
 // Makes a context, and with it its device, current on this thread. Null: INVALID_PARAM; unknown: INVALID_HANDLE.
@@ -241,22 +246,24 @@ ACL_FUNC_VISIBILITY aclError aclrtGetCurrentContext(aclrtContext* context);
 ACL_FUNC_VISIBILITY aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream);
 
 // Parameters of the current context and of the process. They are stored and returned; no result depends on them.
-// Unknown option or null pointer: INVALID_PARAM. Reading a context parameter that was never set:
-// ACL_ERROR_RT_SYSPARAMOPT_NOT_SET (107021); a process parameter that was never set reads as 0.
+// Unknown option or null pointer: INVALID_PARAM; a parameter of the context without one: CONTEXT_NULL. Reading a
+// context parameter that was never set: ACL_ERROR_RT_SYSPARAMOPT_NOT_SET (107021); a process parameter that was never
+// set reads as 0.
 ACL_FUNC_VISIBILITY aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value);
 ACL_FUNC_VISIBILITY aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value);
 ACL_FUNC_VISIBILITY aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value);
 ACL_FUNC_VISIBILITY aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value);
 
-// Limits in seconds for one operator and for a wait, 0 for none. Stored only: work is done when its call returns.
+// Limits in seconds for one operator and for a wait, 0 for none. Accepted without effect: work is done when its call
+// returns.
 ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOut(uint32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtSetOpWaitTimeout(uint32_t timeout);
 
 // ---- Streams --------------------------------------------------------------------------------------------------------
 // A stream is an in-order queue; two streams are ordered by events only. A null stream stands for the default stream of
-// the current context. Unknown handle: INVALID_HANDLE.
+// the current context or, on a thread without one, of device 0. Unknown handle: INVALID_HANDLE.
 
-// Creates a stream of the current context. Null: INVALID_PARAM.
+// Creates a stream of the current context. Null: INVALID_PARAM; no context: CONTEXT_NULL.
 ACL_FUNC_VISIBILITY aclError aclrtCreateStream(aclrtStream* stream);
 
 // The same with a priority (0 is the highest and the default) and ACL_STREAM_ flags. Unknown flag bits: PARAM_INVALID.
@@ -266,18 +273,18 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream* stream, ui
 // stream: PARAM_INVALID.
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream);
 
-// Destroys without waiting; work never waits here, so it does the same, with the same errors.
+// The same without waiting: what another thread executes on the stream at the moment ends undisturbed.
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
-// Waits for the stream's work; nullptr is the default stream of the current context. Errors of the work have been
-// returned by the calls that submitted it. Inside a callback of the same stream: PARAM_INVALID.
+// Waits for the stream's work. Errors of the work have been returned by the calls that submitted it. Inside a callback
+// of the same stream: PARAM_INVALID.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
 
 // The same with a limit in milliseconds, -1 for none. Below -1 or 0: PARAM_INVALID; expired:
 // ACL_ERROR_RT_STREAM_SYNC_TIMEOUT (507046).
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
 
-// Writes whether all work of the stream is done. Null status: INVALID_PARAM.
+// Writes whether all work of the stream is done; inside a callback of the stream it is not. Null status: INVALID_PARAM.
 ACL_FUNC_VISIBILITY aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status);
 
 // Lets later work of the stream wait for what the event recorded last; an event never recorded does not block.
@@ -297,7 +304,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint6
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t* flag);
 
-// Calls fn(args) in the order of the stream. `fn` must not synchronise its own stream. Null fn: INVALID_PARAM.
+// Calls fn(args) in the order of the stream. `fn` cannot synchronise its own stream (PARAM_INVALID there); what it
+// submits to that stream runs at once, inside of it. Null fn: INVALID_PARAM.
 ACL_FUNC_VISIBILITY aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args);
 
 // Would run callbacks queued for a subscribed thread. The engine has no subscriptions: always INTERNAL_ERROR.
@@ -312,6 +320,7 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateEvent(aclrtEvent* event);
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag);
 
+// Ends the handle at once; calls that hold the event on other threads finish undisturbed.
 ACL_FUNC_VISIBILITY aclError aclrtDestroyEvent(aclrtEvent event);
 
 // Marks the present end of the stream and takes the time when the work before it is done.
@@ -321,7 +330,7 @@ ACL_FUNC_VISIBILITY aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stre
 ACL_FUNC_VISIBILITY aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
 
 // Write the state of the event: whether the recorded point was reached (aclrtQueryEvent is the deprecated spelling),
-// and whether the waits that were queued for it are over. Null pointer: INVALID_PARAM.
+// and whether the waits that were queued for it are over, which they always are. Null pointer: INVALID_PARAM.
 ACL_FUNC_VISIBILITY aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status);
 ACL_FUNC_VISIBILITY aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status);
 ACL_FUNC_VISIBILITY aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status);
@@ -335,6 +344,7 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, 
 
 // Writes the milliseconds from `startEvent` to `endEvent`. Null pointer: INVALID_PARAM; an event never recorded:
 // ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID (107006); end before start: ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL (107007).
+// Nothing is written then.
 ACL_FUNC_VISIBILITY aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent);
 
 // Writes the time of the recorded point in microseconds of a steady clock. Null: INVALID_PARAM; never recorded: 107006.

@@ -18,8 +18,11 @@ struct TaskRef {
 // thread has none). Streams execute at once on the submitting thread, under the stream's lock, so the task has run when
 // this returns ACL_SUCCESS. The task must not throw. A handle that is not a live stream gives
 // ACL_ERROR_RT_INVALID_HANDLE (107017), and the task does not run. Queues no text: `problem` says what was wrong, for
-// the caller's own message. Allocates only where a thread without a context uses device 0's default stream for the
-// first time.
+// the caller's own message. Allocates only where nullptr stands for a stream that does not exist yet (see below).
 ASCENDCL_API aclError submit(aclrtStream stream, TaskRef task, std::string& problem) noexcept;
+
+// Makes the stream that nullptr stands for on this thread, unless it exists: that of device 0 is made at its first use.
+// For callers that must not allocate in submit(), which also reports when there is no such stream.
+ASCENDCL_API void prepare_default_stream() noexcept;
 
 }  // namespace ascendcl

@@ -4,8 +4,8 @@
 // Errors: functions that return aclnnStatus give 0 (OK) or one of
 //   161001  a required pointer is null              161002  another argument is wrong
 //   361001  the stream did not take the work        561000  unexpected, for instance an executor used twice
-//   561101  no memory for an executor               561103  the executor (or tensor) given to an executor helper is
-//   null
+//   561101  no memory for an executor
+//   561103  the executor or the tensor is null in a call of "Executors" below (a null executor in phase two: 161001)
 // and functions that create something give nullptr on failure. Each failure queues one text for aclGetRecentErrMsg() on
 // the calling thread; it names the argument, the value found and the rule. A successful creation, getter or executor
 // helper drops the thread's older texts of aclnn functions. The destroy functions leave them, so that cleaning up after
