@@ -1,0 +1,76 @@
+"""docs/entry_points.md lists the functions and arguments that the header declares."""
+
+import re
+
+import pytest
+
+HEADER = "ops-transformer/include/aclnnop/aclnn_flash_attention_score.h"
+PHASE_ONE = "GetWorkspaceSize"
+LARGEST = "aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize"
+PHASE_TWO = [("void*", "workspace"), ("uint64_t", "workspaceSize"), ("aclOpExecutor*", "executor"),
+             ("const aclrtStream", "stream")]
+
+
+@pytest.fixture(scope="module")
+def functions(run):
+    """For each function of the header its arguments as (type, name), in order."""
+    text = re.sub(r"//.*", "", (run.ROOT / HEADER).read_text(encoding="utf-8"))
+    found = re.findall(r"ACL_FUNC_VISIBILITY\s+aclnnStatus\s+(\w+)\(([^)]*)\)", text)
+    split = re.compile(r"(.*?)\s*(\w+)", re.DOTALL)
+    return {name: [split.fullmatch(argument.strip()).groups() for argument in arguments.split(",")]
+            for name, arguments in found}
+
+
+@pytest.fixture(scope="module")
+def operators(functions):
+    """Name of the operator -> arguments of its first phase."""
+    return {name.removesuffix(PHASE_ONE): arguments for name, arguments in functions.items()
+            if name.endswith(PHASE_ONE) and name != LARGEST}
+
+
+@pytest.fixture(scope="module")
+def tables(run):
+    """The tables of the page: a list of rows, each a list of cells."""
+    text = (run.ROOT / "docs/entry_points.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    return [[[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines() if "|---" not in line]
+            for block in blocks]
+
+
+def matrix(operators):
+    """What the matrix of arguments has to be: for each argument its type and its place in each operator's list."""
+    order = []
+    for arguments in sorted(operators.values(), key=len, reverse=True):  # the longest list gives the order of the rows
+        for place, argument in enumerate(arguments):
+            if argument not in order:
+                before = order.index(arguments[place - 1]) + 1 if place else 0
+                order.insert(before, argument)
+    rows = []
+    for argument in order:
+        places = [arguments.index(argument) + 1 if argument in arguments else "" for arguments in operators.values()]
+        kind, name = argument
+        rows.append([f"`{name}`", f"`{kind}`", *map(str, places)])
+    return rows
+
+
+def test_every_function_is_listed(functions, operators, tables):
+    listed = [re.findall(r"`(\w+)`", row[0])[0] for row in tables[0][1:]]
+    assert listed == [*operators, LARGEST]
+    assert set(functions) == {name + phase for name in operators for phase in (PHASE_ONE, "")} | {LARGEST}
+
+
+def test_arguments(operators, tables):
+    (table,) = [table for table in tables if table[0][:2] == ["argument", "type"]]
+    assert table[0][2:] == [re.sub(r"aclnnFlashAttention|.*(?=V\d)", "", name) for name in operators]
+    expected = matrix(operators)
+    assert len(expected) > 30
+    text = "\n".join("| " + " | ".join(row).replace("|  ", "| ") + " |" for row in expected)
+    assert table[1:] == expected, f"the rows should be\n{text}"
+
+
+def test_phases_are_alike(functions, operators):
+    """What the page says without a table: all second phases are alike, and all first ones end in the same way."""
+    assert all(functions[name] == PHASE_TWO for name in operators)
+    ends = {tuple(arguments[-6:]) for arguments in operators.values()}
+    assert len(ends) == 1
+    assert functions[LARGEST] == operators["aclnnFlashAttentionVarLenScoreV5"]
