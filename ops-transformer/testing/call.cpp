@@ -2,17 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
-#include <random>
+
+#include "testing/call_data.h"
 
 namespace flash_attention::testing {
 namespace {
-
-using Random = std::mt19937_64;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 int64_t total(const std::vector<int64_t>& lengths) {
     return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
@@ -59,20 +54,6 @@ struct Inputs {
     Rows query, key, value;
 };
 
-double any_of(Random& random, std::initializer_list<double> values) {
-    return *(values.begin() + static_cast<int64_t>(random() % values.size()));
-}
-
-int64_t below(Random& random, int64_t end) {
-    return static_cast<int64_t>(random() % static_cast<uint64_t>(end));
-}
-
-void fill(std::vector<double>& values, Random& random, Values kind, double factor) {
-    std::normal_distribution<double> normal;
-    std::uniform_real_distribution<double> uniform;
-    for (double& value : values) value = factor * (kind == Values::kPositive ? uniform(random) : normal(random));
-}
-
 // Equal keys but one, and all queries alike, so that every logit of a row is the same except the high one. It is higher
 // by the logarithm of the number of keys: then that key and all others together weigh the same, the hardest sum.
 void make_high_key(const Case& c, const reference::ScoreArguments& a, Inputs& in, Random& random) {
@@ -109,33 +90,25 @@ bool seen_by_anyone(const Case& c, const reference::ScoreArguments& a, const ref
 
 // NaN and infinities in every key and value that no row sees, and in all rows beyond the last sequence.
 void make_hidden_nan(const Case& c, const reference::ScoreArguments& a, Inputs& in, Random& random) {
-    auto poison = [&random](double* row, int64_t features) {
-        for (int64_t d = 0; d < features; d++) row[d] = any_of(random, {kNan, kInfinity, -kInfinity});
+    auto poison_row = [&random](double* row, int64_t features) {
+        for (int64_t d = 0; d < features; d++) row[d] = poison(random);
     };
     int64_t rows = 0, keys = 0;
     for (const reference::Sequence& s : reference::sequences_of(a)) {
         for (int64_t m = 0; m < c.kv_heads; m++) {
             for (int64_t j = 0; j < s.kv_len; j++) {
                 if (seen_by_anyone(c, a, s, m, j)) continue;
-                poison(in.key.row(s.batch, s.kv_begin + j, m), c.d);
-                poison(in.value.row(s.batch, s.kv_begin + j, m), c.dv);
+                poison_row(in.key.row(s.batch, s.kv_begin + j, m), c.d);
+                poison_row(in.value.row(s.batch, s.kv_begin + j, m), c.dv);
             }
         }
         rows = s.q_begin + s.q_len;
         keys = s.kv_begin + s.kv_len;
     }
-    for (int64_t t = rows; t < in.query.positions(); t++) poison(in.query.row(0, t, 0), c.heads * c.d);
+    for (int64_t t = rows; t < in.query.positions(); t++) poison_row(in.query.row(0, t, 0), c.heads * c.d);
     for (int64_t t = keys; t < in.key.positions(); t++) {
-        poison(in.key.row(0, t, 0), c.kv_heads * c.d);
-        poison(in.value.row(0, t, 0), c.kv_heads * c.dv);
-    }
-}
-
-// A few elements anywhere: rows that see them become NaN or infinite as the formulas say, all others stay as they were.
-void make_visible_nan(std::vector<double>& values, Random& random) {
-    if (values.empty()) return;
-    for (int64_t count = below(random, 3); count > 0; count--) {
-        values[below(random, static_cast<int64_t>(values.size()))] = any_of(random, {kNan, kInfinity, -kInfinity});
+        poison_row(in.key.row(0, t, 0), c.kv_heads * c.d);
+        poison_row(in.value.row(0, t, 0), c.kv_heads * c.dv);
     }
 }
 
@@ -159,8 +132,7 @@ void make_minus_inf(const Case& c, const reference::ScoreArguments& a, Inputs& i
     }
 }
 
-// One matrix of an explicit mask; `row_step` and `column_step` say where diagonals start, as TND's total mask has
-// several.
+// Whether an element of a mask is set, measured from the top left corner of its matrix.
 bool hidden_by(const Case& c, int64_t i, int64_t j, Random& random) {
     switch (c.hides) {
         case MaskContent::kNothing:
@@ -198,6 +170,7 @@ void fill_matrix(const Case& c, uint8_t* matrix, int64_t rows, int64_t columns, 
 std::vector<int64_t> mask_shape(const Case& c) {
     const int64_t q_len = *std::max_element(c.q.begin(), c.q.end()),
                   kv_len = *std::max_element(c.kv.begin(), c.kv.end());
+    const int64_t compressed_rows = c.mode == 6 ? 3072 : 2048;
     switch (c.mask) {
         case MaskShape::kPlain:
             return {q_len, kv_len};
@@ -210,26 +183,44 @@ std::vector<int64_t> mask_shape(const Case& c) {
         case MaskShape::kBN:
             return {c.sequences(), c.heads, q_len, kv_len};
         case MaskShape::kCompressed:
-            return {2048, 2048};
+            return {compressed_rows, 2048};
         case MaskShape::kCompressed4:
-            return {1, 1, 2048, 2048};
+            return {1, 1, compressed_rows, 2048};
         default:
             return {};
     }
 }
 
+// The canonical content: a triangle; below it, for mode 6, 1024 rows that show the left half. Otherwise content that
+// must not be looked at, by a formula, since drawing millions of bytes takes longer than most cases.
+std::vector<uint8_t> compressed_content(const Case& c, int64_t rows) {
+    constexpr int64_t kColumns = 2048, kPrefixColumns = 1024;
+    std::vector<uint8_t> values(rows * kColumns, 0);
+    const uint8_t hidden = c.byte_mask ? 255 : 1;
+    for (int64_t row = 0; row < rows; row++) {
+        uint8_t* const line = values.data() + row * kColumns;
+        if (c.hides == MaskContent::kCausal) {
+            std::fill(line + (row < kColumns ? row + 1 : kPrefixColumns), line + kColumns, hidden);
+            continue;
+        }
+        const auto start = static_cast<uint32_t>(row) * 0x85EBCA6BU;
+        for (uint32_t column = 0; column < kColumns; column++)
+            line[column] = ((start + column) * 0x9E3779B1U) >> 31 != 0 ? hidden : 0;
+    }
+    return values;
+}
+
 reference::Mask make_mask(const Case& c, Random& random) {
     reference::Mask mask;
     mask.shape = mask_shape(c);
-    mask.values.resize(element_count(mask.shape));
-    const int64_t columns = mask.shape.back(), rows = mask.shape[mask.shape.size() - 2];
-    // Drawing four million bytes takes longer than most cases; the content of a compressed mask never matters.
-    if (c.compressed() && c.hides == MaskContent::kRandom) {
-        for (size_t i = 0; i < mask.values.size(); i++)
-            mask.values[i] = static_cast<uint8_t>((i * 0x9E3779B97F4A7C15U) >> 63);
+    const int64_t count = element_count(mask.shape);
+    if (c.compressed()) {
+        mask.values = compressed_content(c, mask.shape[mask.shape.size() - 2]);
         return mask;
     }
-    for (int64_t at = 0; at < element_count(mask.shape); at += rows * columns) {
+    mask.values.resize(count);
+    const int64_t columns = mask.shape.back(), rows = mask.shape[mask.shape.size() - 2];
+    for (int64_t at = 0; at < count; at += rows * columns) {
         fill_matrix(c, mask.values.data() + at, rows, columns, random);
     }
     return mask;
@@ -243,19 +234,20 @@ std::vector<int64_t> running_totals(const Case& c, const std::vector<int64_t>& l
     return totals;
 }
 
-// An expanded view repeats one slice, so the values must repeat as well.
-void apply_expansion(View view, const std::vector<int64_t>& shape, auto& values) {
-    if (values.empty()) return;
-    const auto count = static_cast<int64_t>(values.size());
-    if (view == View::kExpand) {
-        const int64_t slice = count / shape[0];
-        for (int64_t i = slice; i < count; i++) values[i] = values[i - slice];
-    } else if (view == View::kExpandLast) {
-        for (int64_t i = 0; i < count; i++) values[i] = values[i - i % shape.back()];
-    }
+}  // namespace
+
+void fill(std::vector<double>& values, Random& random, Values kind, double factor) {
+    std::normal_distribution<double> normal;
+    std::uniform_real_distribution<double> uniform;
+    for (double& value : values) value = factor * (kind == Values::kPositive ? uniform(random) : normal(random));
 }
 
-}  // namespace
+void make_visible_nan(std::vector<double>& values, Random& random) {
+    if (values.empty()) return;
+    for (int64_t count = below(random, 3); count > 0; count--) {
+        values[below(random, static_cast<int64_t>(values.size()))] = poison(random);
+    }
+}
 
 int64_t element_count(const std::vector<int64_t>& shape) {
     return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
@@ -287,6 +279,7 @@ Call make_call(const Case& c) {
     a.next_tokens = c.next;
     a.head_num = c.heads;
     a.sparse_mode = c.mode;
+    a.prefix = c.prefix;
     if (c.varlen()) {
         a.actual_seq_qlen = running_totals(c, c.q);
         a.actual_seq_kvlen = running_totals(c, c.kv);
@@ -299,13 +292,11 @@ Call make_call(const Case& c) {
         apply_expansion(c.views[kMask], a.atten_mask->shape, a.atten_mask->values);
     }
 
-    // Two factors for large logits: sqrt(d) standard deviations of q.k times the usual scale give about 400.
-    const bool large = c.values == Values::kLarge;
     a.query.values.resize(element_count(a.query.shape));
     a.key.values.resize(element_count(a.key.shape));
     a.value.values.resize(element_count(a.value.shape));
-    fill(a.query.values, random, c.values, large ? 40.0 : 1.0);
-    fill(a.key.values, random, c.values, large ? 10.0 : 1.0);
+    fill(a.query.values, random, c.values, query_factor(c));
+    fill(a.key.values, random, c.values, key_factor(c));
     fill(a.value.values, random, c.values, 1.0);
     Inputs in{Rows(c, a.query, query_positions(c), c.heads, c.d), Rows(c, a.key, key_positions(c), c.kv_heads, c.d),
               Rows(c, a.value, key_positions(c), c.kv_heads, c.dv)};
@@ -323,6 +314,7 @@ Call make_call(const Case& c) {
     for (reference::Tensor* tensor : {&a.query, &a.key, &a.value}) {
         for (double& value : tensor->values) value = rounded(c.dtype, value);
     }
+    add_modifiers(c, a);
     return call;
 }
 

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 namespace flash_attention::testing {
 namespace {
@@ -36,6 +38,33 @@ constexpr Name<MaskContent> kContents[] = {
     {"random", MaskContent::kRandom}, {"rows", MaskContent::kRows},       {"blocks", MaskContent::kBlocks},
     {"all", MaskContent::kAll},
 };
+constexpr Name<PseShape> kPseShapes[] = {
+    {"none", PseShape::kNone},
+    {"full", PseShape::kFull},
+    {"full1", PseShape::kFull1},
+    {"full_any", PseShape::kFullAny},
+    {"row", PseShape::kRow},
+    {"row1", PseShape::kRow1},
+    {"row_any", PseShape::kRowAny},
+    {"compressed", PseShape::kCompressed},
+    {"compressed1", PseShape::kCompressed1},
+    {"slopes", PseShape::kSlopes},
+    {"slopes1", PseShape::kSlopes1},
+};
+constexpr Name<PseValues> kPseValues[] = {
+    {"normal", PseValues::kNormal},
+    {"alibi", PseValues::kAlibi},
+    {"minus_inf", PseValues::kMinusInf},
+    {"large", PseValues::kLarge},
+};
+constexpr Name<DropShape> kDropShapes[] = {
+    {"none", DropShape::kNone},     {"exact", DropShape::kExact}, {"rounded", DropShape::kRounded},
+    {"longer", DropShape::kLonger}, {"odd", DropShape::kOdd},
+};
+constexpr Name<DropBits> kDropBits[] = {
+    {"random", DropBits::kRandom}, {"ones", DropBits::kOnes}, {"zeros", DropBits::kZeros}};
+constexpr Name<Sink> kSinks[] = {
+    {"none", Sink::kNone}, {"normal", Sink::kNormal}, {"large", Sink::kLarge}, {"minus_inf", Sink::kMinusInf}};
 constexpr Name<Values> kValueNames[] = {
     {"normal", Values::kNormal},      {"positive", Values::kPositive},    {"large", Values::kLarge},
     {"high_key", Values::kHighKey},   {"hidden_nan", Values::kHiddenNan}, {"visible_nan", Values::kVisibleNan},
@@ -47,7 +76,9 @@ constexpr Name<View> kViews[] = {
     {"expand", View::kExpand},   {"expand_last", View::kExpandLast},
 };
 constexpr Name<Argument> kArguments[] = {
-    {"q", kQuery}, {"k", kKey}, {"v", kValue}, {"mask", kMask}, {"out", kOut}, {"max", kMax}, {"sum", kSum},
+    {"q", kQuery},        {"k", kKey},   {"v", kValue},   {"mask", kMask},
+    {"out", kOut},        {"max", kMax}, {"sum", kSum},   {"q_rope", kQueryRope},
+    {"k_rope", kKeyRope}, {"pse", kPse}, {"drop", kDrop}, {"sink", kSink},
 };
 constexpr std::string_view kLayouts[] = {"BSH", "SBH", "BSND", "BNSD", "TND"};
 
@@ -108,16 +139,69 @@ struct Given {
     std::optional<double> scale;
 };
 
-void parse_mask(Case& c, std::string_view text) {
-    const auto parts = split(text, ':');
-    if (parts.size() > 2)
-        throw std::invalid_argument(fmt::format("mask={}: expected <shape> or <shape>:<content>", text));
-    c.mask = value_in(kMaskShapes, "mask", parts[0]);
-    if (parts.size() == 2) c.hides = value_in(kContents, "mask", parts[1]);
+using Text = std::string_view;
+
+// One reader a key. `read_...` with members serve all keys of their kind.
+template <int64_t Case::*member, int64_t least>
+void read_size(Case& c, Given&, Text key, Text text) {
+    c.*member = at_least(least, key, text);
 }
 
-void parse_strides(Case& c, std::string_view text) {
-    for (const std::string_view item : split(text, ',')) {
+template <auto member>
+void read_number(Case& c, Given&, Text key, Text text) {
+    c.*member = number<std::remove_reference_t<decltype(c.*member)>>(key, text);
+}
+
+template <auto member, const auto& names>
+void read_name(Case& c, Given&, Text key, Text text) {
+    c.*member = value_in(names, key, text);
+}
+
+template <std::vector<int64_t> Case::*member, int64_t least>
+void read_list(Case& c, Given&, Text key, Text text) {
+    (c.*member).clear();
+    for (const Text part : split(text, ',')) (c.*member).push_back(at_least(least, key, part));
+}
+
+// "<shape>" or "<shape>:<content>".
+template <auto shape, const auto& shapes, auto content, const auto& contents>
+void read_shape(Case& c, Given&, Text key, Text text) {
+    const auto parts = split(text, ':');
+    if (parts.size() > 2)
+        throw std::invalid_argument(fmt::format("{}={}: expected <shape> or <shape>:<content>", key, text));
+    c.*shape = value_in(shapes, key, parts[0]);
+    if (parts.size() == 2) c.*content = value_in(contents, key, parts[1]);
+}
+
+void read_layout(Case& c, Given&, Text, Text text) {
+    if (std::find(std::begin(kLayouts), std::end(kLayouts), text) == std::end(kLayouts)) {
+        throw std::invalid_argument(fmt::format("layout={}: expected BSH, SBH, BSND, BNSD or TND", text));
+    }
+    c.layout = text;
+}
+
+void read_version(Case& c, Given&, Text, Text text) {
+    std::string allowed;
+    for (const Version version : all_versions()) {
+        if (name_of(version) == text) {
+            c.version = version;
+            return;
+        }
+        allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", name_of(version));
+    }
+    throw std::invalid_argument(fmt::format("version={}: expected one of {}", text, allowed));
+}
+
+void read_pse(Case& c, Given& given, Text key, Text text) {
+    const size_t colon = text.find(':');
+    if (colon == Text::npos)
+        throw std::invalid_argument(fmt::format("pse={}: expected <type>:<shape> or <type>:<shape>:<values>", text));
+    c.pse_type = number<int64_t>(key, text.substr(0, colon));
+    read_shape<&Case::pse, kPseShapes, &Case::pse_values, kPseValues>(c, given, key, text.substr(colon + 1));
+}
+
+void read_strides(Case& c, Given&, Text, Text text) {
+    for (const Text item : split(text, ',')) {
         const auto parts = split(item, ':');
         if (parts.size() != 2) {
             throw std::invalid_argument(fmt::format("strides={}: expected <tensor>:<view>, got \"{}\"", text, item));
@@ -126,116 +210,81 @@ void parse_strides(Case& c, std::string_view text) {
     }
 }
 
-std::vector<int64_t> parse_lengths(std::string_view key, std::string_view text) {
-    std::vector<int64_t> lengths;
-    for (const std::string_view part : split(text, ',')) lengths.push_back(at_least(0, key, part));
-    return lengths;
-}
+constexpr int64_t kAny = std::numeric_limits<int64_t>::min();
 
-void parse_key(Case& c, Given& given, std::string_view key, std::string_view text) {
-    if (key == "layout") {
-        if (std::find(std::begin(kLayouts), std::end(kLayouts), text) == std::end(kLayouts)) {
-            throw std::invalid_argument(fmt::format("layout={}: expected BSH, SBH, BSND, BNSD or TND", text));
-        }
-        c.layout = text;
-    } else if (key == "dtype") {
-        c.dtype = value_in(kDTypes, key, text);
-    } else if (key == "b") {
-        c.batch = at_least(0, key, text);
-    } else if (key == "n") {
-        std::tie(c.heads, c.kv_heads) = pair_of(key, text, 1);
-    } else if (key == "d") {
-        c.d = at_least(0, key, text);
-    } else if (key == "dv") {
-        given.dv = at_least(0, key, text);
-    } else if (key == "q") {
-        c.q = parse_lengths(key, text);
-    } else if (key == "kv") {
-        c.kv = parse_lengths(key, text);
-    } else if (key == "tail") {
-        c.tail = at_least(0, key, text);
-    } else if (key == "slack") {
-        std::tie(c.slack_q, c.slack_kv) = pair_of(key, text, 0);
-    } else if (key == "mode") {
-        c.mode = number<int64_t>(key, text);
-    } else if (key == "pre") {
-        c.pre = number<int64_t>(key, text);
-    } else if (key == "next") {
-        c.next = number<int64_t>(key, text);
-    } else if (key == "mask") {
-        parse_mask(c, text);
-    } else if (key == "mask_dtype") {
-        c.byte_mask = value_in(kMaskTypes, key, text);
-    } else if (key == "scale") {
-        given.scale = number<double>(key, text);
-    } else if (key == "values") {
-        c.values = value_in(kValueNames, key, text);
-    } else if (key == "strides") {
-        parse_strides(c, text);
-    } else if (key == "seed") {
-        c.seed = number<uint64_t>(key, text);
-    } else {
-        throw std::invalid_argument(fmt::format("{}={}: there is no such key", key, text));
+struct Key {
+    Text name;
+    void (*read)(Case& c, Given& given, Text key, Text text);
+};
+constexpr Key kKeys[] = {
+    {"layout", read_layout},
+    {"dtype", read_name<&Case::dtype, kDTypes>},
+    {"version", read_version},
+    {"b", read_size<&Case::batch, 0>},
+    {"n", [](Case& c, Given&, Text key, Text text) { std::tie(c.heads, c.kv_heads) = pair_of(key, text, 1); }},
+    {"d", read_size<&Case::d, 0>},
+    {"dv", [](Case&, Given& given, Text key, Text text) { given.dv = at_least(0, key, text); }},
+    {"rope", read_size<&Case::rope, 0>},
+    {"q", read_list<&Case::q, 0>},
+    {"kv", read_list<&Case::kv, 0>},
+    {"tail", read_size<&Case::tail, 0>},
+    {"slack", [](Case& c, Given&, Text key, Text text) { std::tie(c.slack_q, c.slack_kv) = pair_of(key, text, 0); }},
+    {"mode", read_number<&Case::mode>},
+    {"pre", read_number<&Case::pre>},
+    {"next", read_number<&Case::next>},
+    {"mask", read_shape<&Case::mask, kMaskShapes, &Case::hides, kContents>},
+    {"mask_dtype", read_name<&Case::byte_mask, kMaskTypes>},
+    {"prefix", read_list<&Case::prefix, kAny>},
+    {"pse", read_pse},
+    {"q_start", read_list<&Case::q_start, kAny>},
+    {"kv_start", read_list<&Case::kv_start, kAny>},
+    {"keep", read_number<&Case::keep>},
+    {"drop", read_shape<&Case::drop, kDropShapes, &Case::drop_bits, kDropBits>},
+    {"sink", read_name<&Case::sink, kSinks>},
+    {"stats", [](Case& c, Given&, Text, Text text) { c.stats = text; }},
+    {"scale", [](Case&, Given& given, Text key, Text text) { given.scale = number<double>(key, text); }},
+    {"values", read_name<&Case::values, kValueNames>},
+    {"strides", read_strides},
+    {"seed", read_number<&Case::seed>},
+};
+
+void parse_key(Case& c, Given& given, Text key, Text text) {
+    for (const Key& known : kKeys) {
+        if (known.name == key) return known.read(c, given, key, text);
     }
+    throw std::invalid_argument(fmt::format("{}={}: there is no such key", key, text));
 }
 
 double default_scale(const Case& c) {
     return c.d == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(c.d));
 }
 
+// What no call can be made from; what the operator refuses is a matter of why_illegal.
 void check_consistency(const Case& c) {
     auto refuse = [](const std::string& text) { throw std::invalid_argument(text); };
     if (c.heads % c.kv_heads != 0)
         refuse(fmt::format("n={}/{}: the first must be a multiple of the second", c.heads, c.kv_heads));
     if (c.dv > c.d) refuse(fmt::format("dv={}: must not exceed d={}", c.dv, c.d));
+    const std::vector<Version> able = versions_of(c);
+    if (std::find(able.begin(), able.end(), version_of(c)) == able.end()) {
+        refuse(fmt::format("version={} does not have all arguments of the case, but {} has", name_of(*c.version),
+                           name_of(able.front())));
+    }
     if (c.varlen()) {
         if (c.q.size() != c.kv.size()) refuse(fmt::format("q has {} lengths and kv has {}", c.q.size(), c.kv.size()));
         if (c.batch != 1) refuse(fmt::format("b={}: layout TND takes its batch from q and kv", c.batch));
+        if (c.pse == PseShape::kFull1 || c.pse == PseShape::kRow1)
+            refuse(fmt::format("pse={} needs another layout than TND", name_of(c.pse)));
         return;
     }
     if (c.q.size() != 1 || c.kv.size() != 1)
         refuse(fmt::format("layout {} takes one length for q and one for kv", c.layout));
     if (c.tail != 0 || c.slack_q != 0 || c.slack_kv != 0)
         refuse(fmt::format("layout {} has neither tail nor slack", c.layout));
+    if (c.rope != 0) refuse(fmt::format("rope={} needs layout=TND, not {}", c.rope, c.layout));
     if (c.mask == MaskShape::kTotal) refuse(fmt::format("mask=total needs layout=TND, not {}", c.layout));
-}
-
-// Beyond every length and far from overflow: the rules below compare sums of pre, next and lengths.
-int64_t limited(int64_t tokens) {
-    return std::clamp<int64_t>(tokens, -(int64_t{1} << 40), int64_t{1} << 40);
-}
-
-// A window of fixed-length calls, measured from the top left corner: it must show something.
-std::string band_problem(int64_t pre, int64_t next, int64_t q_len, int64_t kv_len) {
-    if (pre < 0 && next < 0) return "pre and next are both negative";
-    if (pre < 0 && (next < -pre || -pre >= kv_len)) return "a negative pre needs next >= |pre| and |pre| < Skv";
-    if (next < 0 && (pre < -next || -next >= q_len)) return "a negative next needs pre >= |next| and |next| < Sq";
-    return "";
-}
-
-std::string window_problem_fixed(const Case& c) {
-    const int64_t q_len = c.q[0], kv_len = c.kv[0], pre = limited(c.pre), next = limited(c.next);
-    if (c.mode == 4) return band_problem(pre + q_len - kv_len, next + kv_len - q_len, q_len, kv_len);
-    if (c.mode != 0 || (pre >= q_len && (next == 0 || next >= kv_len))) return "";
-    return band_problem(pre, next, q_len, kv_len);
-}
-
-std::string window_problem_varlen(const Case& c) {
-    const int64_t pre = limited(c.pre), next = limited(c.next);
-    const int64_t max_q = *std::max_element(c.q.begin(), c.q.end()),
-                  max_kv = *std::max_element(c.kv.begin(), c.kv.end());
-    const bool plain = pre >= max_q && (next == 0 || next >= max_kv);
-    if (c.mode == 0 && !plain && next < 0) return "mode 0 needs next >= 0";
-    if (c.mode == 0 && !plain && pre < 0 && next < -pre) return "mode 0 with a negative pre needs next >= |pre|";
-    if (c.mode == 4 && pre < 0) return "mode 4 needs pre >= 0";
-    if (c.mode == 4 && next < 0 && pre + next < 0) return "mode 4 with a negative next needs pre + next >= 0";
-    for (size_t b = 0; b < c.q.size(); b++) {
-        const bool empty = c.q[b] == 0 || c.kv[b] == 0;
-        if (c.mode == 0 && !plain && !empty && c.kv[b] + pre < c.q[b]) return "mode 0 needs Skv + pre >= Sq";
-        if (c.mode == 3 && c.q[b] > c.kv[b]) return "mode 3 needs Sq <= Skv";
-        if (c.mode == 4 && c.q[b] > 0 && c.q[b] - next > c.kv[b]) return "mode 4 needs Sq - next <= Skv";
-    }
-    return "";
+    if (c.pse == PseShape::kFullAny || c.pse == PseShape::kRowAny)
+        refuse(fmt::format("pse={} needs layout=TND, not {}", name_of(c.pse), c.layout));
 }
 
 }  // namespace
@@ -266,22 +315,38 @@ std::string to_string(const Case& c) {
         if (unusual) text += fmt::format(" {}={}", key, value);
     };
     auto pair = [](int64_t a, int64_t b) { return a == b ? fmt::format("{}", a) : fmt::format("{}/{}", a, b); };
+    auto list = [](const std::vector<int64_t>& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); };
+    // "<shape>" or "<shape>:<content>".
+    auto shape = [](std::string_view name, bool unusual_content, std::string_view content) {
+        return unusual_content ? fmt::format("{}:{}", name, content) : std::string(name);
+    };
+    add(c.version.has_value(), "version", c.version ? std::string(name_of(*c.version)) : "");
     add(c.batch != usual.batch, "b", fmt::format("{}", c.batch));
     add(true, "n", pair(c.heads, c.kv_heads));
     add(true, "d", fmt::format("{}", c.d));
     add(c.dv != c.d, "dv", fmt::format("{}", c.dv));
-    add(true, "q", fmt::format("{}", fmt::join(c.q, ",")));
-    add(true, "kv", fmt::format("{}", fmt::join(c.kv, ",")));
+    add(c.rope != usual.rope, "rope", fmt::format("{}", c.rope));
+    add(true, "q", list(c.q));
+    add(true, "kv", list(c.kv));
     add(c.tail != usual.tail, "tail", fmt::format("{}", c.tail));
     add(c.slack_q != 0 || c.slack_kv != 0, "slack", pair(c.slack_q, c.slack_kv));
     add(c.mode != usual.mode, "mode", fmt::format("{}", c.mode));
     add(c.pre != usual.pre, "pre", fmt::format("{}", c.pre));
     add(c.next != usual.next, "next", fmt::format("{}", c.next));
-    const bool unusual_content = c.hides != usual.hides;
-    add(c.mask != usual.mask || unusual_content, "mask",
-        fmt::format("{}{}{}", name_of(c.mask), unusual_content ? ":" : "",
-                    unusual_content ? name_in(kContents, c.hides) : ""));
+    add(c.mask != usual.mask || c.hides != usual.hides, "mask",
+        shape(name_of(c.mask), c.hides != usual.hides, name_in(kContents, c.hides)));
     add(c.byte_mask, "mask_dtype", std::string(name_in(kMaskTypes, c.byte_mask)));
+    add(!c.prefix.empty(), "prefix", list(c.prefix));
+    add(c.pse != usual.pse || c.pse_type != usual.pse_type || c.pse_values != usual.pse_values, "pse",
+        fmt::format("{}:{}", c.pse_type,
+                    shape(name_of(c.pse), c.pse_values != usual.pse_values, name_in(kPseValues, c.pse_values))));
+    add(!c.q_start.empty(), "q_start", list(c.q_start));
+    add(!c.kv_start.empty(), "kv_start", list(c.kv_start));
+    add(c.keep != usual.keep, "keep", fmt::format("{}", c.keep));
+    add(c.drop != usual.drop || c.drop_bits != usual.drop_bits, "drop",
+        shape(name_in(kDropShapes, c.drop), c.drop_bits != usual.drop_bits, name_in(kDropBits, c.drop_bits)));
+    add(c.sink != usual.sink, "sink", std::string(name_in(kSinks, c.sink)));
+    add(!c.stats.empty(), "stats", c.stats);
     add(c.scale != default_scale(c), "scale", fmt::format("{}", c.scale));
     add(c.values != usual.values, "values", std::string(name_in(kValueNames, c.values)));
     std::string strides;
@@ -301,15 +366,7 @@ std::string_view name_of(DType dtype) {
 std::string_view name_of(MaskShape shape) {
     return name_in(kMaskShapes, shape);
 }
-
-std::string why_illegal(const Case& c) {
-    for (const int a : {kOut, kMax, kSum}) {
-        if (c.views[a] == View::kExpand || c.views[a] == View::kExpandLast) return "an output cannot be expanded";
-    }
-    if (c.mask == MaskShape::kNone) return "";
-    if (c.mode < 0 || c.mode > 4) return "only modes 0 to 4 are known";
-    if (c.compressed() != (c.mode >= 2)) return "modes 0 and 1 take an explicit mask, modes 2 to 4 a compressed one";
-    return c.varlen() ? window_problem_varlen(c) : window_problem_fixed(c);
+std::string_view name_of(PseShape shape) {
+    return name_in(kPseShapes, shape);
 }
-
 }  // namespace flash_attention::testing

@@ -1,6 +1,7 @@
 #include "testing/element.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -29,6 +30,11 @@ Format format_of(DType dtype) {
     }
 }
 
+// By its bits, which is much faster than std::ldexp. Exact for the exponents of all three types and of any double.
+double power_of_two(int exponent) {
+    return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+}
+
 }  // namespace
 
 int64_t element_bytes(DType dtype) {
@@ -54,7 +60,7 @@ uint32_t to_bits(DType dtype, double value) {
     // The mantissa with its leading one, as an integer. Adding it to the exponent field lets a carry move into the
     // exponent and makes subnormal numbers come out right, because they are those without a leading one at the lowest
     // exponent.
-    const auto mantissa = static_cast<uint64_t>(std::nearbyint(std::ldexp(magnitude, f.mantissa_bits - exponent)));
+    const auto mantissa = static_cast<uint64_t>(std::nearbyint(magnitude * power_of_two(f.mantissa_bits - exponent)));
     const uint64_t bits = (static_cast<uint64_t>(exponent - f.lowest_exponent()) << f.mantissa_bits) + mantissa;
     return sign | static_cast<uint32_t>(std::min<uint64_t>(bits, f.infinity()));
 }
@@ -69,7 +75,7 @@ double from_bits(DType dtype, uint32_t bits) {
     const uint32_t fraction = magnitude & ((1U << f.mantissa_bits) - 1);
     const uint32_t mantissa = field == 0 ? fraction : fraction | (1U << f.mantissa_bits);
     const int exponent = std::max(static_cast<int>(field), 1) - 1 + f.lowest_exponent();
-    return sign * std::ldexp(static_cast<double>(mantissa), exponent - f.mantissa_bits);
+    return sign * static_cast<double>(mantissa) * power_of_two(exponent - f.mantissa_bits);
 }
 
 void store_element(DType dtype, void* address, double value) {

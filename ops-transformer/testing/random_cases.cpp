@@ -4,32 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
+#include <functional>
 #include <limits>
-#include <random>
+
+#include "testing/draw.h"
+#include "testing/random_modifiers.h"
 
 namespace flash_attention::testing {
 namespace {
 
 constexpr int64_t kBlock = 128;             // the largest block size that an implementation is assumed to use
 constexpr int64_t kMostWork = 24'000'000;   // multiply-adds of a case: some 50 ms for the reference
+constexpr int64_t kLessWork = 6'000'000;    // for the second table, which has more cells
 constexpr int64_t kUnlimited = 2147483647;  // what callers pass for "no limit"
-
-class Draw {
-  public:
-    Draw(uint64_t seed, int64_t index) : random_(seed * 0x9E3779B97F4A7C15U + static_cast<uint64_t>(index)) {}
-
-    int64_t below(int64_t end) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(end)); }
-    bool chance(double probability) { return std::uniform_real_distribution<double>()(random_) < probability; }
-    template <class Value>
-    Value one_of(std::initializer_list<Value> values) {
-        return *(values.begin() + below(static_cast<int64_t>(values.size())));
-    }
-    uint64_t seed() { return random_() % 1'000'000; }
-
-  private:
-    std::mt19937_64 random_;
-};
 
 int64_t edge_length(Draw& draw) {
     if (draw.chance(0.03)) return 513;
@@ -83,12 +70,12 @@ void draw_sizes(Draw& draw, Case& c) {
 int64_t work(const Case& c) {
     int64_t pairs = 0;
     for (size_t s = 0; s < c.q.size(); s++) pairs += c.q[s] * c.kv[s];
-    return pairs * c.batch * c.heads * (c.d + c.dv);
+    return pairs * c.batch * c.heads * (c.d + c.rope + c.dv);
 }
 
 // Takes from heads first, then from the batch, then from D.
-void limit_work(Draw& draw, Case& c) {
-    while (work(c) > kMostWork) {
+void limit_work(Draw& draw, Case& c, int64_t most) {
+    while (work(c) > most) {
         if (c.heads > 2) {
             c.heads = 2;
             c.kv_heads = 1;
@@ -99,6 +86,7 @@ void limit_work(Draw& draw, Case& c) {
         } else if (c.d > 16) {
             c.d = draw.one_of<int64_t>({16, 33, 40, c.d / 2});
             c.dv = std::min(c.dv, c.d);
+            c.rope = std::min(c.rope, c.d);
         } else {
             return;
         }
@@ -113,31 +101,46 @@ int64_t draw_tokens(Draw& draw, int64_t length) {
         {0, 1, draw.below(16), draw.below(length + 1), draw.below(length + 1), length, kUnlimited});
 }
 
+// The window of the sequence that has one of its own in modes 7 and 8: what is left of a causal one that was cut.
+void draw_split_window(Draw& draw, Case& c) {
+    size_t band = c.q.size();
+    for (size_t b = 0; b < c.q.size(); b++) {
+        if (c.q[b] > 0 && (c.mode == 7 || band == c.q.size())) band = b;
+    }
+    const int64_t q_len = c.q[band], kv_len = c.kv[band];
+    c.pre = draw.one_of<int64_t>({kv_len, kv_len + draw.below(9), kUnlimited});
+    c.next = q_len - kv_len + draw.below(std::max<int64_t>(kv_len - q_len, 0) + 1);
+    if (c.mode == 8 && draw.chance(0.3)) c.next += draw.below(kv_len + 1);
+}
+
 // Draws until the mode's rules hold; where lengths leave little choice, lets everything through that the mode can.
 void draw_window(Draw& draw, Case& c) {
     const int64_t longest =
         std::max(*std::max_element(c.q.begin(), c.q.end()), *std::max_element(c.kv.begin(), c.kv.end()));
+    const bool causal_bias = c.compressed_bias() && (c.varlen() || draw.chance(0.75));
     for (int attempt = 0; attempt < 64; attempt++) {
         c.pre = draw_tokens(draw, longest);
         c.next = draw_tokens(draw, longest);
+        if (c.masked() && c.varlen() && (c.mode == 7 || c.mode == 8)) draw_split_window(draw, c);
+        if (causal_bias && (c.mode == 0 || c.mode == 4)) {
+            c.next = 0;
+            if (c.varlen()) c.pre = draw.one_of<int64_t>({longest, longest + 1, kUnlimited});
+        }
         if (why_illegal(c).empty()) return;
     }
-    c.pre = c.next = kUnlimited;
+    c.pre = kUnlimited;
+    c.next = c.mode == 7 || causal_bias ? 0 : kUnlimited;
 }
 
 void draw_mask(Draw& draw, Case& c) {
-    c.byte_mask = c.mask != MaskShape::kNone && draw.chance(0.5);
+    c.byte_mask = c.masked() && draw.chance(0.5);
     if (c.compressed()) {
         if (draw.chance(0.25)) c.hides = MaskContent::kRandom;
-    } else if (c.mask != MaskShape::kNone) {
+    } else if (c.masked()) {
         c.hides = draw.one_of({MaskContent::kNothing, MaskContent::kCausal, MaskContent::kRandom, MaskContent::kRandom,
                                MaskContent::kRows, MaskContent::kRows, MaskContent::kBlocks, MaskContent::kBlocks,
                                MaskContent::kWindow});
         if (draw.chance(0.03)) c.hides = MaskContent::kAll;
-    }
-    // Mode 3 of TND refuses sequences with more rows than keys.
-    if (c.varlen() && c.mode == 3 && c.compressed()) {
-        for (size_t s = 0; s < c.q.size(); s++) c.kv[s] = std::max(c.q[s], c.kv[s]);
     }
     draw_window(draw, c);
 }
@@ -153,15 +156,71 @@ void draw_numbers(Draw& draw, Case& c) {
 
 void draw_views(Draw& draw, Case& c) {
     for (int a = 0; a < kArgumentCount; a++) {
-        if (!draw.chance(0.33) || (a == kMask && c.mask == MaskShape::kNone)) continue;
-        const bool output = a == kOut || a == kMax || a == kSum;
-        c.views[a] = output
+        const auto argument = static_cast<Argument>(a);
+        if (!draw.chance(0.33) || !c.has(argument)) continue;
+        c.views[a] = is_output(argument)
                          ? draw.one_of({View::kOffset, View::kPadded, View::kSwapped, View::kTransposed, View::kEvery2})
                          : draw.one_of({View::kOffset, View::kPadded, View::kSwapped, View::kTransposed, View::kEvery2,
                                         View::kExpand, View::kExpandLast});
         // The content of a compressed mask never matters, and copies of four million bytes cost more than the case.
         if (a == kMask && c.compressed()) c.views[a] = draw.one_of({View::kOffset, View::kExpand});
     }
+}
+
+void draw_version(Draw& draw, Case& c) {
+    if (draw.chance(0.5)) return;
+    std::vector<Version> able = versions_of(c);
+    std::erase_if(able, [c](Version version) mutable {
+        c.version = version;
+        return !why_illegal(c).empty();
+    });
+    c.version = able[draw.below(static_cast<int64_t>(able.size()))];
+}
+
+// Explicit masks for modes 0, 1 and 5, compressed ones for the others.
+std::vector<MaskShape> mask_shapes(const std::string& layout, int64_t mode) {
+    if (layout == "TND" ? mode == 5 : mode > 6) return {};
+    if (mode != 0 && mode != 1 && mode != 5) return {MaskShape::kCompressed, MaskShape::kCompressed4};
+    std::vector<MaskShape> shapes{MaskShape::kPlain, MaskShape::k11, MaskShape::kB1, MaskShape::kBN};
+    if (layout == "TND") shapes.push_back(MaskShape::kTotal);
+    return shapes;
+}
+
+// Everything that the cell and the modifiers leave open.
+void complete(Draw& draw, Case& c, const std::function<void()>& add_modifiers, bool crossing, int64_t most_work) {
+    draw_lengths(draw, c, crossing);
+    draw_sizes(draw, c);
+    add_modifiers();
+    adapt_lengths(draw, c);
+    limit_work(draw, c, most_work);
+    draw_lists(draw, c);
+    draw_mask(draw, c);
+    draw_numbers(draw, c);
+    draw_views(draw, c);
+    draw_version(draw, c);
+}
+
+// Cases of a table: a line has a label, and a number for each layout and element type, or none where that is illegal.
+using Count = std::function<int64_t(const std::string& layout, DType dtype)>;  // -1: illegal
+
+std::string table_head(const char* first) {
+    std::string text = fmt::format("{:22}", first);
+    for (const char* layout : {"BSH", "SBH", "BSND", "BNSD", "TND"}) text += fmt::format("{:>16}", layout);
+    text += fmt::format("\n{:22}", "");
+    for (int i = 0; i < 5; i++) text += fmt::format("{:>16}", "fp32 fp16 bf16");
+    return text + "\n";
+}
+
+std::string table_line(const std::string& label, const Count& count) {
+    std::string text = fmt::format("{:22}", label);
+    for (const char* layout : {"BSH", "SBH", "BSND", "BNSD", "TND"}) {
+        text += " ";
+        for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
+            const int64_t number = count(layout, dtype);
+            text += number < 0 ? fmt::format("{:>5}", "-") : fmt::format("{:>5}", number);
+        }
+    }
+    return text + "\n";
 }
 
 }  // namespace
@@ -171,17 +230,9 @@ const std::vector<Cell>& cells() {
         std::vector<Cell> made;
         for (const char* layout : {"BSH", "SBH", "BSND", "BNSD", "TND"}) {
             for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
-                for (int64_t mode = 0; mode <= 4; mode++) {
+                for (int64_t mode = 0; mode <= 8; mode++) {
                     made.push_back({layout, dtype, mode, MaskShape::kNone});
-                    if (mode >= 2) {
-                        made.push_back({layout, dtype, mode, MaskShape::kCompressed});
-                        made.push_back({layout, dtype, mode, MaskShape::kCompressed4});
-                        continue;
-                    }
-                    for (const MaskShape mask : {MaskShape::kPlain, MaskShape::k11, MaskShape::kB1, MaskShape::kBN}) {
-                        made.push_back({layout, dtype, mode, mask});
-                    }
-                    if (std::string(layout) == "TND") made.push_back({layout, dtype, mode, MaskShape::kTotal});
+                    for (const MaskShape mask : mask_shapes(layout, mode)) made.push_back({layout, dtype, mode, mask});
                 }
             }
         }
@@ -202,14 +253,29 @@ Case random_case(uint64_t seed, int64_t index) {
     c.dtype = cell.dtype;
     c.mode = cell.mode;
     c.mask = cell.mask;
+    auto add_modifiers = [&] {
+        if (draw.chance(0.5)) add_more_modifiers(draw, c);
+    };
     // A third, and not always the same cells.
-    const bool crossing = (index + index / cell_count()) % 3 == 0;
-    draw_lengths(draw, c, crossing);
-    draw_sizes(draw, c);
-    limit_work(draw, c);
-    draw_mask(draw, c);
-    draw_numbers(draw, c);
-    draw_views(draw, c);
+    complete(draw, c, add_modifiers, (index + index / cell_count()) % 3 == 0, kMostWork);
+    return c;
+}
+
+Case modifier_case(uint64_t seed, int64_t index) {
+    Draw draw(seed + 0x5851F42D4C957F2DU, index);
+    const ModifierCell& cell = modifier_cells()[index % modifier_cell_count()];
+    Case c;
+    c.layout = cell.layout;
+    c.dtype = cell.dtype;
+    c.mode = cell.mode;
+    const std::vector<MaskShape> shapes = mask_shapes(c.layout, c.mode);
+    c.mask = shapes[draw.below(static_cast<int64_t>(shapes.size()))];
+    const bool plain = cell.modifier == 0;
+    auto add_modifiers = [&] {
+        add_modifier(draw, c, cell.modifier);
+        if (!plain && draw.chance(0.5)) add_more_modifiers(draw, c);
+    };
+    complete(draw, c, add_modifiers, (index + index / modifier_cell_count()) % 3 == 0, kLessWork);
     return c;
 }
 
@@ -221,27 +287,44 @@ bool crosses_blocks(const Case& c) {
 }
 
 std::string coverage_table(const std::vector<Case>& cases) {
-    std::string text = fmt::format("{:18}", "mode and mask");
-    for (const char* layout : {"BSH", "SBH", "BSND", "BNSD", "TND"}) text += fmt::format("{:>16}", layout);
-    text += fmt::format("\n{:18}", "");
-    for (int i = 0; i < 5; i++) text += fmt::format("{:>16}", "fp32 fp16 bf16");
-    text += "\n";
-    auto count = [&cases](const Cell& cell) {
-        return std::count_if(cases.begin(), cases.end(), [&cell](const Case& c) { return cell_of(c) == cell; });
-    };
-    for (const Cell& line : cells()) {
-        // TND has every mode and mask shape; each is one line.
-        if (line.layout != "TND" || line.dtype != DType::kFp32) continue;
-        text += fmt::format("{:18}", fmt::format("{} {}", line.mode, name_of(line.mask)));
-        for (const char* layout : {"BSH", "SBH", "BSND", "BNSD", "TND"}) {
-            text += " ";
-            for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
-                const Cell cell{layout, dtype, line.mode, line.mask};
-                const bool legal = std::find(cells().begin(), cells().end(), cell) != cells().end();
-                text += legal ? fmt::format("{:>5}", count(cell)) : fmt::format("{:>5}", "-");
-            }
+    std::string text = table_head("mode and mask");
+    for (int64_t mode = 0; mode <= 8; mode++) {
+        for (const MaskShape mask :
+             {MaskShape::kNone, MaskShape::kPlain, MaskShape::k11, MaskShape::kB1, MaskShape::kBN, MaskShape::kTotal,
+              MaskShape::kCompressed, MaskShape::kCompressed4}) {
+            auto has = [&](const Cell& cell) {
+                return std::find(cells().begin(), cells().end(), cell) != cells().end();
+            };
+            if (!has({"TND", DType::kFp32, mode, mask}) && !has({"BSH", DType::kFp32, mode, mask})) continue;
+            text += table_line(fmt::format("{} {}", mode, name_of(mask)), [&](const std::string& layout, DType dtype) {
+                const Cell cell{layout, dtype, mode, mask};
+                if (!has(cell)) return int64_t{-1};
+                return static_cast<int64_t>(
+                    std::count_if(cases.begin(), cases.end(), [&cell](const Case& c) { return cell_of(c) == cell; }));
+            });
         }
-        text += "\n";
+    }
+    return text;
+}
+
+std::string modifier_table(const std::vector<Case>& cases) {
+    std::string text = table_head("modifier and mode");
+    for (size_t modifier = 0; modifier < modifier_names().size(); modifier++) {
+        for (int64_t mode = 0; mode <= 8; mode++) {
+            bool exists = false;
+            const std::string label = fmt::format("{} {}", modifier_names()[modifier], mode);
+            const std::string line = table_line(label, [&](const std::string& layout, DType dtype) {
+                const auto& all = modifier_cells();
+                const auto cell = std::find_if(all.begin(), all.end(), [&](const ModifierCell& of) {
+                    return of.layout == layout && of.dtype == dtype && of.mode == mode && of.modifier == modifier;
+                });
+                if (cell == all.end()) return int64_t{-1};
+                exists = true;
+                return static_cast<int64_t>(
+                    std::count_if(cases.begin(), cases.end(), [&cell](const Case& c) { return falls_into(c, *cell); }));
+            });
+            if (exists) text += line;
+        }
     }
     return text;
 }

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
-#include "aclnnop/aclnn_flash_attention_score.h"
 #include "allocation_counter.h"
+#include "entry_points.h"
 
 namespace flash_attention::testing {
 namespace {
@@ -15,8 +16,9 @@ namespace {
 constexpr uint8_t kGuardByte = 0xA5;
 // Of outputs before the call; in all element types a NaN.
 constexpr uint8_t kUnwritten = 0xFF;
-constexpr std::string_view kNames[] = {"query",        "key",        "value",     "attenMask",
-                                       "attentionOut", "softmaxMax", "softmaxSum"};
+constexpr std::string_view kNames[] = {"query",      "key",       "value",   "attenMask", "attentionOut", "softmaxMax",
+                                       "softmaxSum", "queryRope", "keyRope", "realShift", "dropMask",     "sink"};
+static_assert(std::size(kNames) == kArgumentCount);
 
 aclDataType acl_type(DType dtype) {
     switch (dtype) {
@@ -27,6 +29,22 @@ aclDataType acl_type(DType dtype) {
         default:
             return ACL_FLOAT;
     }
+}
+
+// The case's version, or the smallest that has what the arguments use: these may have been changed since make_call.
+Version choose_version(const Call& call) {
+    const reference::ScoreArguments& a = call.arguments;
+    Case used = call.description;
+    used.pse_type = a.pse_type;
+    used.q_start = a.q_start_idx;
+    used.kv_start = a.kv_start_idx;
+    used.rope = a.query_rope ? 1 : 0;
+    used.sink = a.sink.empty() ? Sink::kNone : Sink::kNormal;
+    used.stats = a.softmax_out_layout;
+    const std::vector<Version> able = versions_of(used);
+    if (std::find(able.begin(), able.end(), version_of(used)) == able.end())
+        throw std::logic_error(fmt::format("{} does not have all arguments", name_of(version_of(used))));
+    return version_of(used);
 }
 
 }  // namespace
@@ -47,16 +65,15 @@ bool GuardedMemory::guards_intact() const {
     return true;
 }
 
-template <class Store>
+template <class Fill>
 void PreparedCall::add_input(Argument argument, const std::vector<int64_t>& shape, aclDataType dtype, int64_t bytes,
-                             Store store) {
+                             Fill fill) {
     Operand& o = operands_[argument];
     o.view = make_view(call_.description.views[argument], shape);
     o.element_bytes = bytes;
     o.exact.reset(new uint8_t[o.view.storage * bytes]);
     std::memset(o.exact.get(), kUnwritten, o.view.storage * bytes);  // gaps are NaN: whoever reads them shows it
-    size_t element = 0;
-    o.view.for_each_position([&](int64_t position) { store(o.exact.get() + position * bytes, element++); });
+    fill(o.exact.get(), o.view);
     o.original.assign(o.exact.get(), o.exact.get() + o.view.storage * bytes);
     o.storage = o.exact.get();
     describe(argument, dtype);
@@ -81,34 +98,74 @@ void PreparedCall::describe(Argument argument, aclDataType dtype) {
     if (o.tensor == nullptr) throw std::runtime_error(fmt::format("aclCreateTensor refused {}", kNames[argument]));
 }
 
-PreparedCall::PreparedCall(const Call& call, RunOptions options) : call_(call), options_(std::move(options)) {
+void PreparedCall::add_inputs() {
+    const Case& c = call_.description;
+    const reference::ScoreArguments& a = call_.arguments;
+    auto add_tensor = [&](Argument argument, const reference::Tensor& tensor, DType dtype) {
+        const int64_t bytes = element_bytes(dtype);
+        add_input(argument, tensor.shape, acl_type(dtype), bytes, [&](uint8_t* storage, const StridedView& view) {
+            size_t i = 0;
+            view.for_each_position([&](int64_t at) { store_element(dtype, storage + at * bytes, tensor.values[i++]); });
+        });
+    };
+    // Masks have millions of bytes, most of them side by side.
+    auto add_bytes = [&](Argument argument, const std::vector<int64_t>& shape, aclDataType dtype,
+                         const std::vector<uint8_t>& bytes) {
+        add_input(argument, shape, dtype, 1, [&](uint8_t* storage, const StridedView& view) {
+            const uint8_t* row = bytes.data();
+            const int64_t columns = view.shape.back(), stride = view.strides.back();
+            view.for_each_row([&](int64_t at) {
+                if (stride == 1) {
+                    std::copy_n(row, columns, storage + at);
+                } else {
+                    for (int64_t i = 0; i < columns; i++) storage[at + i * stride] = row[i];
+                }
+                row += columns;
+            });
+        });
+    };
+    add_tensor(kQuery, a.query, c.dtype);
+    add_tensor(kKey, a.key, c.dtype);
+    add_tensor(kValue, a.value, c.dtype);
+    if (a.atten_mask) add_bytes(kMask, a.atten_mask->shape, c.byte_mask ? ACL_UINT8 : ACL_BOOL, a.atten_mask->values);
+    if (a.query_rope) add_tensor(kQueryRope, *a.query_rope, c.dtype);
+    if (a.key_rope) add_tensor(kKeyRope, *a.key_rope, c.dtype);
+    if (a.real_shift) add_tensor(kPse, *a.real_shift, a.pse_type >= 2 ? DType::kFp32 : c.dtype);
+    if (a.drop_mask) {
+        const auto bytes = static_cast<int64_t>(a.drop_mask->size());
+        const std::vector<int64_t> shape = drop_mask_shape(c);
+        add_bytes(kDrop, element_count(shape) == bytes ? shape : std::vector{bytes}, ACL_UINT8, *a.drop_mask);
+    }
+    if (!a.sink.empty()) add_tensor(kSink, {{static_cast<int64_t>(a.sink.size())}, a.sink}, DType::kFp32);
+}
+
+void PreparedCall::add_list(List list, const std::vector<int64_t>& numbers) {
+    if (!numbers.empty()) lists_[list] = aclCreateIntArray(numbers.data(), numbers.size());
+}
+
+PreparedCall::PreparedCall(const Call& call, RunOptions options)
+    : call_(call), options_(std::move(options)), version_(choose_version(call)) {
     const Case& c = call_.description;
     const reference::ScoreArguments& a = call_.arguments;
     stream();
-    const std::string& layout = options_.layout.empty() ? a.input_layout : options_.layout;
-    layout_.assign(layout.c_str(), layout.c_str() + layout.size() + 1);
-
-    const int64_t bytes = element_bytes(c.dtype);
-    auto add_tensor = [&](Argument argument, const reference::Tensor& tensor) {
-        add_input(argument, tensor.shape, acl_type(c.dtype), bytes,
-                  [&](uint8_t* at, size_t i) { store_element(c.dtype, at, tensor.values[i]); });
+    auto writable = [](const std::string& text) {
+        return std::vector<char>(text.c_str(), text.c_str() + text.size() + 1);
     };
-    add_tensor(kQuery, a.query);
-    add_tensor(kKey, a.key);
-    add_tensor(kValue, a.value);
-    if (a.atten_mask) {
-        add_input(kMask, a.atten_mask->shape, c.byte_mask ? ACL_UINT8 : ACL_BOOL, 1,
-                  [&](uint8_t* at, size_t i) { *at = a.atten_mask->values[i]; });
-    }
-    add_output(kOut, out_shape(c), acl_type(c.dtype), bytes);
+    layout_ = writable(options_.layout.empty() ? a.input_layout : options_.layout);
+    if (!a.softmax_out_layout.empty() || options_.empty_text) softmax_layout_ = writable(a.softmax_out_layout);
+    add_inputs();
+    add_output(kOut, out_shape(c), acl_type(c.dtype), element_bytes(c.dtype));
     const std::vector<int64_t> statistics =
         options_.statistics_shape.empty() ? statistics_shape(c) : options_.statistics_shape;
     add_output(kMax, statistics, ACL_FLOAT, 4);
     add_output(kSum, statistics, ACL_FLOAT, 4);
     if (c.varlen()) {
-        q_list_ = aclCreateIntArray(a.actual_seq_qlen.data(), a.actual_seq_qlen.size());
-        kv_list_ = aclCreateIntArray(a.actual_seq_kvlen.data(), a.actual_seq_kvlen.size());
+        add_list(kQEnds, a.actual_seq_qlen);
+        add_list(kKvEnds, a.actual_seq_kvlen);
     }
+    add_list(kPrefix, a.prefix);
+    add_list(kQStart, a.q_start_idx);
+    add_list(kKvStart, a.kv_start_idx);
 }
 
 PreparedCall::~PreparedCall() {
@@ -120,31 +177,52 @@ void PreparedCall::destroy_descriptions() {
         aclDestroyTensor(o.tensor);
         o.tensor = nullptr;
     }
-    aclDestroyIntArray(q_list_);
-    aclDestroyIntArray(kv_list_);
-    q_list_ = kv_list_ = nullptr;
+    for (aclIntArray*& list : lists_) {
+        aclDestroyIntArray(list);
+        list = nullptr;
+    }
     std::fill(layout_.begin(), layout_.end(), '?');
+    std::fill(softmax_layout_.begin(), softmax_layout_.end(), '?');
+}
+
+ScoreArguments PreparedCall::arguments() {
+    const reference::ScoreArguments& a = call_.arguments;
+    ScoreArguments arguments;
+    arguments.query = tensor(kQuery);
+    arguments.query_rope = tensor(kQueryRope);
+    arguments.key = tensor(kKey);
+    arguments.key_rope = tensor(kKeyRope);
+    arguments.value = tensor(kValue);
+    arguments.real_shift = tensor(kPse);
+    arguments.drop_mask = tensor(kDrop);
+    arguments.atten_mask = tensor(kMask);
+    arguments.sink = tensor(kSink);
+    arguments.prefix = lists_[kPrefix];
+    arguments.q_ends = lists_[kQEnds];
+    arguments.kv_ends = lists_[kKvEnds];
+    arguments.q_start = lists_[kQStart];
+    arguments.kv_start = lists_[kKvStart];
+    arguments.scale = a.scale_value;
+    arguments.keep_prob = a.keep_prob;
+    arguments.pre = a.pre_tokens;
+    arguments.next = a.next_tokens;
+    arguments.head_num = a.head_num;
+    arguments.layout = layout_.data();
+    arguments.inner_precise = options_.inner_precise;
+    arguments.sparse_mode = a.sparse_mode;
+    arguments.pse_type = a.pse_type;
+    arguments.softmax_out_layout = softmax_layout_.empty() ? nullptr : softmax_layout_.data();
+    arguments.max = tensor(kMax);
+    arguments.sum = tensor(kSum);
+    arguments.out = tensor(kOut);
+    arguments.workspace_size = &workspace_size_;
+    arguments.executor = &executor_;
+    return arguments;
 }
 
 aclnnStatus PreparedCall::phase_one() {
-    const reference::ScoreArguments& a = call_.arguments;
-    const aclTensor* q = tensor(kQuery);
-    const aclTensor* k = tensor(kKey);
-    const aclTensor* v = tensor(kValue);
-    const aclTensor* mask = tensor(kMask);
-    constexpr double kKeepProb = 1.0;
-    aclnnStatus status = 0;
-    if (call_.description.varlen()) {
-        status = aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
-            q, k, v, nullptr, nullptr, nullptr, mask, nullptr, q_list_, kv_list_, a.scale_value, kKeepProb,
-            a.pre_tokens, a.next_tokens, a.head_num, layout_.data(), options_.inner_precise, a.sparse_mode,
-            tensor(kMax), tensor(kSum), nullptr, tensor(kOut), &workspace_size_, &executor_);
-    } else {
-        status = aclnnFlashAttentionScoreGetWorkspaceSize(
-            q, k, v, nullptr, nullptr, nullptr, mask, nullptr, a.scale_value, kKeepProb, a.pre_tokens, a.next_tokens,
-            a.head_num, layout_.data(), options_.inner_precise, a.sparse_mode, tensor(kMax), tensor(kSum), nullptr,
-            tensor(kOut), &workspace_size_, &executor_);
-    }
+    const Version version = options_.max_workspace ? Version::kVarLenV5Max : version_;
+    const aclnnStatus status = testing::phase_one(version, arguments());
     if (status != 0) return status;
     workspace_ = GuardedMemory(static_cast<int64_t>(workspace_size_), 0xFF);
     if (options_.workspace == WorkspaceFill::kNan) {
@@ -156,10 +234,9 @@ aclnnStatus PreparedCall::phase_one() {
 
 aclnnStatus PreparedCall::phase_two() {
     void* workspace = workspace_size_ == 0 ? nullptr : workspace_.data();
+    const Version version = options_.max_workspace ? Version::kVarLenV5Max : version_;
     const uint64_t before = opbase::testing::allocation_count();
-    const aclnnStatus status = call_.description.varlen()
-                                   ? aclnnFlashAttentionVarLenScore(workspace, workspace_size_, executor_, stream())
-                                   : aclnnFlashAttentionScore(workspace, workspace_size_, executor_, stream());
+    const aclnnStatus status = testing::phase_two(version, workspace, workspace_size_, executor_, stream());
     allocations_ = opbase::testing::allocation_count() - before;
     if (status == 0) aclrtSynchronizeStream(stream());
     return status;
@@ -194,13 +271,15 @@ void PreparedCall::note_stray_writes(Argument argument, std::vector<std::string>
 
 std::vector<std::string> PreparedCall::broken_promises() const {
     std::vector<std::string> broken;
-    for (const Argument argument : {kQuery, kKey, kValue, kMask}) {
-        const Operand& o = operands_[argument];
-        if (!o.original.empty() && std::memcmp(o.storage, o.original.data(), o.original.size()) != 0) {
-            broken.push_back(fmt::format("changed the input {}", kNames[argument]));
+    for (int a = 0; a < kArgumentCount; a++) {
+        const auto argument = static_cast<Argument>(a);
+        const Operand& o = operands_[a];
+        if (is_output(argument)) {
+            note_stray_writes(argument, broken);
+        } else if (!o.original.empty() && std::memcmp(o.storage, o.original.data(), o.original.size()) != 0) {
+            broken.push_back(fmt::format("changed the input {}", kNames[a]));
         }
     }
-    for (const Argument argument : {kOut, kMax, kSum}) note_stray_writes(argument, broken);
     if (!workspace_.guards_intact())
         broken.push_back(fmt::format("wrote outside of {} bytes of workspace", workspace_size_));
     if (options_.count_allocations && allocations_ != 0) {

@@ -13,6 +13,8 @@
 
 namespace flash_attention::testing {
 
+struct ScoreArguments;  // entry_points.h
+
 // Results as bits, so that they can be compared for equality, NaN included: row-major in the tensor's shape.
 struct Outputs {
     std::vector<uint32_t> out;       // of the case's element type
@@ -28,6 +30,8 @@ struct RunOptions {
     int64_t inner_precise = 0;
     std::string layout{};                     // instead of the case's, for other spellings of the same one
     std::vector<int64_t> statistics_shape{};  // instead of [T, N, 8], for other shapes of as many elements
+    bool empty_text = false;                  // an absent softmaxOutLayout is "" instead of nullptr
+    bool max_workspace = false;               // phase one of VarLenScoreV5: its ...GetMaxWorkspaceSize
 };
 
 // Memory of one operand or the workspace, exactly as long as asked, between guard bytes.
@@ -49,7 +53,7 @@ class GuardedMemory {
     int64_t size_ = 0;
 };
 
-// One call with its buffers, phase by phase.
+// One call with its buffers, phase by phase. Calls that no version can express are logic errors.
 class PreparedCall {
   public:
     explicit PreparedCall(const Call& call, RunOptions options = {});
@@ -66,12 +70,15 @@ class PreparedCall {
     // Sentences about broken promises of all phases so far.
     std::vector<std::string> broken_promises() const;
 
+    Version version() const { return version_; }
+    ScoreArguments arguments();  // of phase one, as the C interface gets them
     uint64_t workspace_size() const { return workspace_size_; }
     aclOpExecutor* executor() const { return executor_; }
     void* address(Argument argument) { return operands_[argument].storage; }
     const aclTensor* tensor(Argument argument) const { return operands_[argument].tensor; }
 
   private:
+    enum List { kQEnds, kKvEnds, kPrefix, kQStart, kKvStart, kListCount };
     struct Operand {
         StridedView view;
         int64_t element_bytes = 0;
@@ -82,19 +89,22 @@ class PreparedCall {
         void* storage = nullptr;
         const aclTensor* tensor = nullptr;
     };
-    template <class Store>
-    void add_input(Argument argument, const std::vector<int64_t>& shape, aclDataType dtype, int64_t bytes, Store store);
+    // `fill(storage, view)` writes the elements of the view.
+    template <class Fill>
+    void add_input(Argument argument, const std::vector<int64_t>& shape, aclDataType dtype, int64_t bytes, Fill fill);
     void add_output(Argument argument, const std::vector<int64_t>& shape, aclDataType dtype, int64_t bytes);
+    void add_inputs();
+    void add_list(List list, const std::vector<int64_t>& numbers);
     void describe(Argument argument, aclDataType dtype);
     std::vector<uint32_t> read(Argument argument, DType dtype) const;
     void note_stray_writes(Argument argument, std::vector<std::string>& broken) const;
 
     Call call_;
     RunOptions options_;
-    std::vector<char> layout_;
+    Version version_;
+    std::vector<char> layout_, softmax_layout_;
     Operand operands_[kArgumentCount];
-    aclIntArray* q_list_ = nullptr;
-    aclIntArray* kv_list_ = nullptr;
+    aclIntArray* lists_[kListCount] = {};
     GuardedMemory workspace_;
     uint64_t workspace_size_ = 0;
     aclOpExecutor* executor_ = nullptr;

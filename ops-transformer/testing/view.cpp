@@ -29,7 +29,7 @@ StridedView make_view(View kind, const std::vector<int64_t>& shape) {
     if (kind == View::kPadded) {
         for (int64_t& extent : extents) extent++;
         extents.back() += 2;
-    } else if (kind == View::kSwapped) {
+    } else if (kind == View::kSwapped && order.size() > 1) {
         std::swap(order[0], order[1]);
     } else if (kind == View::kTransposed) {
         std::reverse(order.begin(), order.end());

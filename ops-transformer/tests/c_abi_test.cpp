@@ -1,14 +1,19 @@
 // The two-phase C interface as programs use it: examples with known results, phases on different threads, descriptions
-// that are gone before phase two, executors that run again, many callers at once.
+// that are gone before phase two, executors that run again, many callers at once; workspace and cost of planning.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <iostream>
 #include <numeric>
 #include <thread>
 
 #include "acl/acl.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
+#include "entry_points.h"
+#include "opbase/parallel.h"
 #include "testing/judge.h"
 
 namespace flash_attention::testing {
@@ -129,9 +134,24 @@ constexpr const char* kVarLen = "layout=TND dtype=bf16 n=4/2 d=40 q=70,0,9 kv=15
 constexpr const char* kStrided =
     "layout=BSH dtype=fp16 b=2 n=2 d=48 q=33 kv=65 mode=1 mask=b1:random "
     "strides=q:transposed,k:every2,v:padded,out:transposed,max:swapped";
+// The largest versions, with every list, text and tensor that goes together.
+constexpr const char* kAllOfV5 =
+    "layout=TND dtype=fp16 n=4/2 d=40 q=70,9 kv=150,129 mode=6 mask=compressed prefix=100,129 pse=0:full:minus_inf "
+    "q_start=3 kv_start=4 drop=longer keep=0.7 sink=normal stats=same_as_input strides=pse:every2,drop:offset seed=5";
+constexpr const char* kRopeOfV5 =
+    "layout=TND dtype=bf16 n=4/2 d=40 rope=24 q=70,9 kv=150,129 mode=4 pre=90 mask=compressed sink=normal "
+    "strides=q_rope:transposed,k_rope:padded seed=6";
+constexpr const char* kAllOfScoreV4 =
+    "layout=BSND version=ScoreV4 b=2 n=4/2 d=40 q=70 kv=70 mode=1 mask=b1:random pse=2:slopes q_start=3 kv_start=4 "
+    "drop=exact keep=0.7 sink=normal stats=same_as_input strides=sink:every2 seed=7";
+constexpr const char* kRopeOfScoreV4 =
+    "layout=TND dtype=bf16 version=ScoreV4 n=2 d=40 rope=40 q=70,9 kv=150,129 mask=total:rows sink=large seed=8";
+constexpr const char* kSinkOfScoreV3 = "layout=BNSD dtype=bf16 n=4/2 d=40 q=70 kv=70 pse=1:row sink=normal seed=9";
+constexpr const char* kEverything[] = {kFixed,    kVarLen,       kStrided,       kAllOfV5,
+                                       kRopeOfV5, kAllOfScoreV4, kRopeOfScoreV4, kSinkOfScoreV3};
 
 TEST(Phases, RunOnDifferentThreads) {
-    for (const char* text : {kFixed, kVarLen, kStrided}) {
+    for (const char* text : kEverything) {
         const Call call = make_call(parse_case(text));
         const Outputs expected = run(call).outputs;
         PreparedCall prepared(call, {.count_allocations = false});
@@ -146,7 +166,7 @@ TEST(Phases, RunOnDifferentThreads) {
 }
 
 TEST(Phases, DescriptionsMayGoInBetween) {
-    for (const char* text : {kFixed, kVarLen, kStrided}) {
+    for (const char* text : kEverything) {
         const Call call = make_call(parse_case(text));
         const Outputs expected = run(call).outputs;
         PreparedCall prepared(call);
@@ -158,25 +178,42 @@ TEST(Phases, DescriptionsMayGoInBetween) {
     }
 }
 
-// Inputs query, key, value, realShift, dropMask, paddingMask, attenMask; outputs softmaxMax, softmaxSum, softmaxOut,
-// attentionOut: the position in the signature, absent tensors included.
-void point_to(aclOpExecutor* executor, PreparedCall& to) {
-    const std::pair<Argument, size_t> inputs[] = {{kQuery, 0}, {kKey, 1}, {kValue, 2}, {kMask, 6}};
-    const std::pair<Argument, size_t> outputs[] = {{kMax, 0}, {kSum, 1}, {kOut, 3}};
-    for (const auto& [argument, index] : inputs) {
-        ASSERT_EQ(
-            aclSetInputTensorAddr(executor, index, const_cast<aclTensor*>(to.tensor(argument)), to.address(argument)),
-            0);
+// The tensor inputs in the order of the signature, absent ones and those that no call here has (kArgumentCount)
+// included.
+std::vector<Argument> input_order(Version version) {
+    constexpr Argument kOther = kArgumentCount;  // paddingMask, dScaleQ, dScaleK, dScaleV
+    std::vector<Argument> order;
+    auto add = [&order](std::initializer_list<Argument> arguments) {
+        for (const Argument argument : arguments) order.push_back(argument);
+    };
+    const VersionTraits& of = traits(version);
+    if (of.rope && !of.everything) {
+        add({kQuery, kQueryRope, kKey, kKeyRope, kValue});
+    } else {
+        add({kQuery, kKey, kValue});
     }
-    for (const auto& [argument, index] : outputs) {
-        ASSERT_EQ(
-            aclSetOutputTensorAddr(executor, index, const_cast<aclTensor*>(to.tensor(argument)), to.address(argument)),
-            0);
+    add({kPse, kDrop, kOther, kMask});
+    if (of.everything) add({kQueryRope, kKeyRope, kOther, kOther, kOther});
+    if (of.sink) add({kSink});
+    return order;
+}
+
+void point_to(aclOpExecutor* executor, PreparedCall& to) {
+    const std::vector<Argument> inputs = input_order(to.version());
+    for (size_t index = 0; index < inputs.size(); index++) {
+        if (inputs[index] == kArgumentCount || to.tensor(inputs[index]) == nullptr) continue;
+        auto* tensor = const_cast<aclTensor*>(to.tensor(inputs[index]));
+        ASSERT_EQ(aclSetInputTensorAddr(executor, index, tensor, to.address(inputs[index])), 0) << index;
+    }
+    // softmaxMax, softmaxSum, softmaxOut, attentionOut
+    for (const auto& [argument, index] : {std::pair{kMax, 0}, std::pair{kSum, 1}, std::pair{kOut, 3}}) {
+        auto* tensor = const_cast<aclTensor*>(to.tensor(argument));
+        ASSERT_EQ(aclSetOutputTensorAddr(executor, index, tensor, to.address(argument)), 0) << index;
     }
 }
 
 TEST(Executors, RunAgainWithOtherAddresses) {
-    for (const char* text : {kFixed, kVarLen, kStrided}) {
+    for (const char* text : kEverything) {
         Case c = parse_case(text);
         const Call first_call = make_call(c);
         c.seed += 100;
@@ -291,6 +328,114 @@ TEST(Workspace, DoesNotHoldTheScores) {
     // Operands whose last dimension is not contiguous are gathered, which is linear in the length.
     EXPECT_LT(size(text + " strides=q:transposed,k:every2,v:expand_last,out:transposed"), kScores / 4);
 }
+
+// Lists with as many entries and tensors of the same shapes.
+constexpr const char* kSameEntries[] = {
+    "q=500,0,0,0,0 kv=600,0,0,0,0",
+    "q=100,100,100,100,100 kv=120,120,120,120,120",
+    "q=1,1,1,1,1 kv=1,1,1,1,1 slack=495/595",
+    "q=65,129,3,1,302 kv=1,0,3,513,83",
+    "q=250,250 kv=300,300 tail=3",
+    "q=0,0,0,0,500 kv=0,0,0,0,600",
+};
+
+TEST(MaxWorkspace, IsEnoughForAllListsOfTheLength) {
+    struct ThreadCount {
+        ~ThreadCount() { opbase::set_thread_count(0); }
+    } put_back;
+    for (const char* arguments : {"n=4/2 d=40 dv=24 drop=exact keep=0.5 sink=normal", "n=1 d=16",
+                                  "n=2 d=64 dtype=fp16 strides=q:transposed,v:every2,out:every2",
+                                  "n=4/1 d=40 rope=16 dtype=bf16 mask=total:rows strides=k_rope:every2"}) {
+        for (const int threads : {1, 3, 8, 64}) {
+            opbase::set_thread_count(threads);
+            uint64_t most = 0, expected = 0;
+            for (const char* lists : kSameEntries) {
+                const std::string text = std::string("layout=TND version=VarLenScoreV5 ") + arguments + " " + lists;
+                const Call call = make_call(parse_case(text));
+                PreparedCall usual(call), largest(call, {.max_workspace = true});
+                ASSERT_EQ(usual.phase_one(), 0) << aclGetRecentErrMsg() << text;
+                ASSERT_EQ(largest.phase_one(), 0) << aclGetRecentErrMsg() << text;
+                EXPECT_LE(usual.workspace_size(), largest.workspace_size()) << text << " on " << threads << " threads";
+                most = std::max(most, usual.workspace_size());
+                if (expected == 0) expected = largest.workspace_size();
+                EXPECT_EQ(largest.workspace_size(), expected) << text << " on " << threads << " threads";
+                EXPECT_EQ(usual.phase_two(), 0);
+                EXPECT_EQ(largest.phase_two(), 0);
+            }
+            EXPECT_LE(most, expected);
+        }
+    }
+}
+
+// Its executor computes in V5 what the call is without dropout.
+TEST(MaxWorkspace, ExecutorRunsWithoutDropout) {
+    const std::string text = "layout=TND version=VarLenScoreV5 n=4/2 d=40 q=70,9 kv=150,129 pse=1:full sink=normal";
+    const Outputs expected = run(make_call(parse_case(text))).outputs;
+    for (const char* dropout : {"", " drop=exact keep=0.5", " keep=0.5"}) {
+        const RunResult result = run(make_call(parse_case(text + dropout)), {.max_workspace = true});
+        EXPECT_EQ(result.phase_one, 0) << result.error_text;
+        EXPECT_EQ(result.phase_two, 0) << result.error_text;
+        EXPECT_TRUE(result.outputs == expected) << dropout;
+        EXPECT_EQ(lines(result.broken_promises), "");
+    }
+}
+
+// What phase one and two cost. Other programs may run at the same time, so the best of many runs counts; with
+// sanitizers and without optimization times mean nothing.
+#if defined(NDEBUG) && !defined(FUSION_REDUCED_TESTS)
+template <class Action>
+double best_microseconds(int times, Action action) {
+    double best = INFINITY;
+    for (int i = 0; i < times; i++) {
+        const auto begin = std::chrono::steady_clock::now();
+        action();
+        best =
+            std::min(best, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return best;
+}
+
+TEST(Cost, PlanningOfManySequences) {
+    for (const char* text :
+         {"n=1 d=8", "version=VarLenScoreV5 n=2 d=8 pse=2:slopes drop=exact sink=normal stats=same_as_input",
+          "n=1 d=8 pse=1:row mode=6 mask=compressed"}) {
+        Case c = parse_case(std::string("layout=TND ") + text);
+        c.q.assign(20000, 1);
+        c.kv.assign(20000, 1);
+        if (c.mode == 6) c.prefix.assign(20000, 1);
+        PreparedCall prepared(make_call(c));
+        const double time = best_microseconds(10, [&] {
+            EXPECT_EQ(prepared.phase_one(), 0) << aclGetRecentErrMsg();
+            aclDestroyAclOpExecutor(prepared.executor());
+        });
+        std::cout << "20,000 sequences, " << text << ": " << time / 1000 << " ms\n";
+        EXPECT_LT(time, 20000) << text;
+    }
+}
+
+// One row, one key, one head: nothing but the interface.
+TEST(Cost, BothPhasesOfATinyCall) {
+    const Call call = make_call(parse_case("layout=BSND n=1 d=8 q=1 kv=1"));
+    PreparedCall prepared(call);
+    ASSERT_EQ(prepared.phase_one(), 0);
+    ASSERT_EQ(prepared.phase_two(), 0);
+    std::vector<char> workspace(prepared.workspace_size() + 64);
+    ScoreArguments arguments = prepared.arguments();
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    arguments.workspace_size = &size;
+    arguments.executor = &executor;
+    aclnnStatus one = 0, two = 0;
+    const double time = best_microseconds(5000, [&] {
+        one = phase_one(prepared.version(), arguments);
+        two = phase_two(prepared.version(), workspace.data(), size, executor, stream());
+    });
+    EXPECT_EQ(one, 0);
+    EXPECT_EQ(two, 0);
+    std::cout << "both phases: " << time << " microseconds\n";
+    EXPECT_LT(time, 10);
+}
+#endif
 
 }  // namespace
 }  // namespace flash_attention::testing

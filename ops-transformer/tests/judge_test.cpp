@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <stdexcept>
 
 #include "allocation_counter.h"
 
@@ -83,6 +84,33 @@ TEST(Judge, DemandsExactValuesInRowsWithoutKeys) {
     EXPECT_EQ(j.verdict().size(), 1U);
 }
 
+// A row that sees nothing but a sink has its maximum, a sum of 1 and an output of 0, to the bit.
+TEST(Judge, DemandsExactValuesInRowsWithNothingButASink) {
+    const char* text = "layout=BSND dtype=fp32 n=2 d=16 q=9 kv=7 mode=3 mask=compressed sink=normal";
+    const size_t head = 1, row = head * 9;  // row 0 of 9 sees none of 7 keys
+    Judged j(text);
+    ASSERT_EQ(j.expected.rows[row].visible, 0);
+    EXPECT_EQ(from_bits(DType::kFp32, j.outputs.sum[row * 8]), 1.0);
+    EXPECT_EQ(from_bits(DType::kFp32, j.outputs.max[row * 8]), j.call.arguments.sink[head]);
+    EXPECT_EQ(lines(j.verdict()), "");
+    j.set_out(j.expected.rows[row].out_begin, 1e-30);
+    EXPECT_EQ(j.verdict().size(), 1U);
+    for (const auto statistics : {&Outputs::max, &Outputs::sum}) {
+        Judged changed(text);
+        for (size_t copy = 0; copy < 8; copy++) (changed.outputs.*statistics)[row * 8 + copy] ^= 1;
+        EXPECT_EQ(changed.verdict().size(), 1U);
+    }
+}
+
+// Statistics are judged in the order in which they are stored.
+TEST(Judge, KnowsBothLayoutsOfTheStatistics) {
+    Judged j("layout=TND dtype=fp32 n=2 d=16 q=3,4 kv=5,6 slack=2/0 stats=same_as_input");
+    EXPECT_EQ(lines(j.verdict()), "");
+    j.call = make_call(parse_case("layout=TND dtype=fp32 n=2 d=16 q=3,4 kv=5,6 slack=2/0"));
+    j.expected = reference::score(j.call.arguments);
+    EXPECT_FALSE(j.verdict().empty());
+}
+
 TEST(Judge, ComparesPatternsOfNan) {
     Judged j(kTypical[0]);
     j.set_out(0, std::nan(""));
@@ -145,6 +173,31 @@ TEST(Runner, NoticesBrokenPromises) {
     EXPECT_EQ(broken_by(kMax, 4), "wrote element 1 of the storage of softmaxMax, which is not in the view\n");
     EXPECT_EQ(broken_by(kSum, -1), "wrote outside of the storage of softmaxSum\n");
     EXPECT_EQ(broken_by(kSum, 2 * 8 * 4), "wrote outside of the storage of softmaxSum\n");
+}
+
+TEST(Runner, NoticesChangedModifiers) {
+    auto broken_by = [](const char* text, Argument argument) {
+        PreparedCall prepared(make_call(parse_case(text)));
+        static_cast<uint8_t*>(prepared.address(argument))[0] ^= 0x10;
+        return lines(prepared.broken_promises());
+    };
+    const char* dense = "layout=BSND n=1 d=4 q=2 kv=2 pse=1:full drop=exact sink=normal strides=pse:every2,sink:offset";
+    EXPECT_EQ(broken_by(dense, kPse), "changed the input realShift\n");
+    EXPECT_EQ(broken_by(dense, kDrop), "changed the input dropMask\n");
+    EXPECT_EQ(broken_by(dense, kSink), "changed the input sink\n");  // a gap in the storage counts too
+    const char* packed = "layout=TND dtype=bf16 n=1 d=4 q=2 kv=2 rope=2 mode=3 mask=compressed";
+    EXPECT_EQ(broken_by(packed, kQueryRope), "changed the input queryRope\n");
+    EXPECT_EQ(broken_by(packed, kKeyRope), "changed the input keyRope\n");
+}
+
+// Arguments that were added to a call after it was made choose the version; one that lacks them is not called.
+TEST(Runner, ChoosesTheVersionByTheArguments) {
+    Call call = make_call(parse_case("layout=BSND n=1 d=4 q=2 kv=2"));
+    EXPECT_EQ(name_of(PreparedCall(call).version()), "Score");
+    call.arguments.sink = {0.5};
+    EXPECT_EQ(name_of(PreparedCall(call).version()), "ScoreV3");
+    call.description.version = version_of(parse_case("version=ScoreV2"));
+    EXPECT_THROW(PreparedCall{call}, std::logic_error);
 }
 
 TEST(Runner, CountsAllocations) {

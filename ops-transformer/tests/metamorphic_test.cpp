@@ -1,29 +1,9 @@
 // Two calls that must agree because they describe the same attention. These need no reference.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <iostream>
-
+#include "metamorphic.h"
 #include "opbase/parallel.h"
-#include "testing/judge.h"
 
 namespace flash_attention::testing {
 namespace {
-
-Outputs outputs_of(const Call& call) {
-    const RunResult result = run(call);
-    EXPECT_EQ(result.phase_one, 0) << result.error_text << rerun_hint(call.description);
-    EXPECT_EQ(result.phase_two, 0) << result.error_text << rerun_hint(call.description);
-    EXPECT_EQ(lines(result.broken_promises), "") << rerun_hint(call.description);
-    return result.outputs;
-}
-
-class Types : public ::testing::TestWithParam<DType> {
-  protected:
-    Case parse(const std::string& text) const {
-        return parse_case(text + " dtype=" + std::string(name_of(GetParam())));
-    }
-};
 
 // The rows of one sequence, cut out of what a TND call or a batch [B, S, N, D] of equal lengths gave: out rows are
 // [row][head], statistics [head][row].
@@ -41,45 +21,16 @@ SequenceOutputs cut(const Case& c, const Outputs& o, int64_t first_row, int64_t 
             part(o.sum, first_row * stats_row, rows * stats_row)};
 }
 
-// A call with the given sequences of `from` only, in the given order (TND, no slack).
-Call with_sequences(const Call& from, const std::vector<size_t>& chosen) {
-    Call call = from;
-    Case& c = call.description;
-    const Case& old = from.description;
-    c.q.clear();
-    c.kv.clear();
-    for (reference::Tensor* t : {&call.arguments.query, &call.arguments.key, &call.arguments.value}) t->values.clear();
-    call.arguments.actual_seq_qlen.clear();
-    call.arguments.actual_seq_kvlen.clear();
-    const std::vector<reference::Sequence> sequences = reference::sequences_of(from.arguments);
-    auto append = [](reference::Tensor& to, const reference::Tensor& tensor, int64_t begin, int64_t rows,
-                     int64_t width) {
-        const auto first = tensor.values.begin() + begin * width;
-        to.values.insert(to.values.end(), first, first + rows * width);
-    };
-    int64_t q_total = 0, kv_total = 0;
-    for (const size_t index : chosen) {
-        const reference::Sequence& s = sequences[index];
-        append(call.arguments.query, from.arguments.query, s.q_begin, s.q_len, old.heads * old.d);
-        append(call.arguments.key, from.arguments.key, s.kv_begin, s.kv_len, old.kv_heads * old.d);
-        append(call.arguments.value, from.arguments.value, s.kv_begin, s.kv_len, old.kv_heads * old.dv);
-        c.q.push_back(s.q_len);
-        c.kv.push_back(s.kv_len);
-        call.arguments.actual_seq_qlen.push_back(q_total += s.q_len);
-        call.arguments.actual_seq_kvlen.push_back(kv_total += s.kv_len);
-    }
-    call.arguments.query.shape = query_shape(c);
-    call.arguments.key.shape = key_shape(c, c.d);
-    call.arguments.value.shape = key_shape(c, c.dv);
-    return call;
-}
-
 // A sequence gives the same bits alone, between others, and several times in one call.
 TEST_P(Types, SequenceAloneIsSequencePacked) {
     for (const char* text : {
              "layout=TND n=4/2 d=64 q=65,1,200,7,0,130 kv=129,513,200,70,5,300 mode=3 mask=compressed",
              "layout=TND n=2/1 d=80 dv=33 q=65,1,200,7 kv=129,513,100,70 mode=4 pre=150 next=200 mask=compressed",
              "layout=TND n=8/1 d=128 q=1,1,1 kv=100,2000,700",
+             "layout=TND n=4/2 d=40 q=65,0,130,7 kv=129,9,300,70 pse=0:full:minus_inf drop=longer keep=0.8 sink=normal",
+             "layout=TND n=2 d=64 q=65,130 kv=129,300 mode=3 mask=compressed pse=1:row drop=exact keep=0.5",
+             "layout=TND n=4/1 d=16 q=65,130,3 kv=70,130,64 mode=6 mask=compressed prefix=60,7,62 sink=large",
+             "layout=TND n=3 d=16 q=65,130,3 kv=65,130,3 pse=2:slopes drop=exact",
          }) {
         const Call packed = make_call(parse(text));
         const Case& c = packed.description;
@@ -100,45 +51,15 @@ TEST_P(Types, SequenceAloneIsSequencePacked) {
     }
 }
 
-// The values of a call whose layout is BSND, in another layout.
-Call in_layout(const Call& from, const std::string& layout) {
-    Call call = from;
-    Case& c = call.description;
-    c.layout = layout;
-    call.arguments.input_layout = layout;
-    if (layout == "TND") {
-        c.q.assign(c.batch, c.q[0]);
-        c.kv.assign(c.batch, c.kv[0]);
-        for (int64_t b = 1; b <= c.batch; b++) {
-            call.arguments.actual_seq_qlen.push_back(b * c.q[0]);
-            call.arguments.actual_seq_kvlen.push_back(b * c.kv[0]);
-        }
-        c.batch = 1;
-    }
-    auto move = [&](const reference::Tensor& bsnd, std::vector<int64_t> shape) {
-        const int64_t batch = bsnd.shape[0], seq = bsnd.shape[1], heads = bsnd.shape[2], dim = bsnd.shape[3];
-        reference::Tensor moved{std::move(shape), std::vector<double>(bsnd.values.size())};
-        for (int64_t row = 0; row < batch * seq * heads; row++) {
-            const int64_t b = row / (seq * heads), s = row / heads % seq, n = row % heads;
-            int64_t to = row;
-            if (layout == "SBH") to = (s * batch + b) * heads + n;
-            if (layout == "BNSD") to = (b * heads + n) * seq + s;
-            for (int64_t d = 0; d < dim; d++) moved.values[to * dim + d] = bsnd.values[row * dim + d];
-        }
-        return moved;
-    };
-    call.arguments.query = move(from.arguments.query, query_shape(c));
-    call.arguments.key = move(from.arguments.key, key_shape(c, c.d));
-    call.arguments.value = move(from.arguments.value, key_shape(c, c.dv));
-    return call;
-}
-
 // The same numbers in another layout give the same bits: statistics are [B, N, Sq, 8] in all of them, and the output
 // moves with the layout.
 TEST_P(Types, LayoutsAgree) {
     for (const char* text : {
              "layout=BSND b=3 n=4/2 d=64 q=70 kv=150 mode=3 mask=compressed",
              "layout=BSND b=2 n=3/1 d=40 dv=9 q=130 kv=131 mode=0 pre=60 next=3 mask=2d:random",
+             "layout=BSND b=3 n=4/2 d=16 q=70 kv=150 pse=1:full drop=exact keep=0.5 sink=normal",
+             "layout=BSND b=3 n=4/2 d=64 q=70 kv=150 mode=6 mask=compressed prefix=80,150,97 pse=0:row:minus_inf",
+             "layout=BSND b=2 n=3 d=64 q=130 kv=130 mode=1 mask=b1:rows pse=3:slopes sink=minus_inf drop=rounded",
          }) {
         const Call bsnd = make_call(parse(text));
         const Case& c = bsnd.description;
@@ -159,49 +80,6 @@ TEST_P(Types, LayoutsAgree) {
             }
             EXPECT_EQ(different, 0U) << layout << " " << rerun_hint(c);
         }
-    }
-}
-
-// Results of two orders of arithmetic: each is within the bound, so they are within twice the bound of each other.
-void expect_within_bounds(const Call& call, const Outputs& a, const Outputs& b) {
-    const reference::ScoreResult r = reference::score(call.arguments);
-    const Case& c = call.description;
-    for (size_t row = 0; row < r.rows.size(); row++) {
-        auto compare = [&](Quantity quantity, DType dtype, uint32_t first, uint32_t second, double exact) {
-            const double difference = std::fabs(from_bits(dtype, first) - from_bits(dtype, second));
-            const bool ordinary = r.rows[row].kind == reference::RowKind::kOrdinary;
-            EXPECT_LE(difference, ordinary ? 2 * bound_of(quantity, c.dtype, r.rows[row], exact) : 0.0)
-                << "row " << row << "; " << rerun_hint(c);
-        };
-        for (int64_t d = 0; d < c.dv; d++) {
-            const size_t at = r.rows[row].out_begin + d;
-            compare(Quantity::kOut, c.dtype, a.out[at], b.out[at], r.attention_out.values[at]);
-        }
-        compare(Quantity::kMax, DType::kFp32, a.max[row * 8], b.max[row * 8], r.softmax_max[row]);
-        compare(Quantity::kSum, DType::kFp32, a.sum[row * 8], b.sum[row * 8], r.softmax_sum[row]);
-    }
-}
-
-// A compressed mode is the explicit mask that shows the same keys.
-TEST_P(Types, CompressedModesAreExplicitMasks) {
-    for (const char* text : {
-             "layout=BSND b=2 n=2 d=64 q=70 kv=150 mode=2 mask=compressed",
-             "layout=BSND b=2 n=2 d=64 q=150 kv=150 mode=3 mask=compressed",
-             "layout=BSND n=2 d=33 q=150 kv=70 mode=3 mask=compressed",
-             "layout=BSND n=2 d=64 q=200 kv=150 mode=4 pre=80 next=20 mask=compressed",
-         }) {
-        const Call compressed = make_call(parse(text));
-        Call explicit_mask = compressed;
-        const reference::Sequence s = reference::sequences_of(compressed.arguments).at(0);
-        explicit_mask.description.mode = explicit_mask.arguments.sparse_mode = 1;
-        reference::Mask mask{{s.q_len, s.kv_len}, {}};
-        for (int64_t i = 0; i < s.q_len; i++) {
-            for (int64_t j = 0; j < s.kv_len; j++) {
-                mask.values.push_back(reference::sees(compressed.arguments, s, 0, i, j) ? 0 : 1);
-            }
-        }
-        explicit_mask.arguments.atten_mask = mask;
-        expect_within_bounds(compressed, outputs_of(compressed), outputs_of(explicit_mask));
     }
 }
 
@@ -260,8 +138,12 @@ constexpr const char* kManyItems = "layout=TND n=6/2 d=64 q=200,1,65,130,7 kv=30
 
 TEST_P(Types, SameBitsForAnyNumberOfThreads) {
     ThreadCount threads;
-    for (const char* text : {kManyItems, "layout=BNSD n=2/1 d=128 q=3 kv=3000",
-                             "layout=SBH b=2 n=5 d=33 q=65 kv=150 mode=1 mask=bn:rows"}) {
+    for (const char* text :
+         {kManyItems, "layout=BNSD n=2/1 d=128 q=3 kv=3000", "layout=SBH b=2 n=5 d=33 q=65 kv=150 mode=1 mask=bn:rows",
+          "layout=BNSD b=2 n=4/2 d=40 q=130 kv=200 mode=6 mask=compressed prefix=150,99 pse=0:full1 "
+          "drop=odd keep=0.7 sink=normal strides=pse:transposed,drop:every2",
+          "layout=TND n=4/2 d=40 q=130,7,200 kv=130,7,200 mode=8 pre=130 next=0 mask=compressed "
+          "pse=2:slopes q_start=5 kv_start=5 drop=exact keep=0.7 sink=large stats=same_as_input"}) {
         const Call call = make_call(parse(text));
         threads.set(1);
         const Outputs expected = outputs_of(call);
@@ -294,8 +176,7 @@ TEST_P(Types, ThreadCountMayChangeBetweenThePhases) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Metamorphic, Types, ::testing::Values(DType::kFp32, DType::kFp16, DType::kBf16),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Metamorphic, Types, kAllTypes, type_name);
 
 }  // namespace
 }  // namespace flash_attention::testing

@@ -7,58 +7,105 @@
 #include <cmath>
 #include <limits>
 
+#include "small_example.h"
 #include "worked_grids.h"
 
 namespace flash_attention::reference {
 namespace {
 
 using flash_attention::testing::worked_grids;
+using flash_attention::testing::worked_prefix_grids;
+using flash_attention::testing::worked_splits;
 using flash_attention::testing::WorkedGrid;
+using flash_attention::testing::WorkedSplit;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// Two rows, three keys, one head; the results below are known to six digits.
-ScoreArguments small_example() {
-    ScoreArguments a;
-    a.input_layout = "BSND";
-    a.query = {{1, 2, 1, 2}, {1, 0, 0, 2}};
-    a.key = {{1, 3, 1, 2}, {1, 1, 0, 1, 2, 0}};
-    a.value = {{1, 3, 1, 2}, {1, 0, 0, 1, 2, 2}};
-    a.scale_value = 0.5;
-    return a;
-}
-
-void expect_near(const std::vector<double>& got, const std::vector<double>& expected) {
-    ASSERT_EQ(got.size(), expected.size());
-    for (size_t i = 0; i < got.size(); i++) EXPECT_NEAR(got[i], expected[i], 5.1e-7) << "at " << i;
-}
-
 // An explicit mask with nothing hidden where the mode takes one, else the marker of a compressed one.
 Mask open_mask(int64_t mode, int64_t q_len, int64_t kv_len) {
-    if (mode >= 2) return {{2048, 2048}, {}};
+    if (mode >= 2 && mode != 5) return {{mode == 6 ? 3072 : 2048, 2048}, {}};
     return {{q_len, kv_len}, std::vector<uint8_t>(q_len * kv_len, 0)};
 }
 
+// A call with nothing but shapes.
+ScoreArguments shapes_of(const WorkedGrid& grid) {
+    ScoreArguments a;
+    a.input_layout = "BSND";
+    a.query.shape = {1, grid.q_len(), 1, 1};
+    a.key.shape = a.value.shape = {1, grid.kv_len(), 1, 1};
+    a.sparse_mode = grid.mode;
+    a.pre_tokens = grid.pre;
+    a.next_tokens = grid.next;
+    a.atten_mask = open_mask(grid.mode, grid.q_len(), grid.kv_len());
+    if (grid.prefix >= 0) a.prefix = {grid.prefix};
+    return a;
+}
+
+// The keys that a row sees as a text like those of the grids.
+std::string seen_keys(const ScoreArguments& a, const Sequence& s, int64_t i) {
+    std::string keys;
+    for (int64_t j = 0; j < s.kv_len; j++) keys += sees(a, s, 0, i, j) ? '1' : '0';
+    return keys;
+}
+
 TEST(Reference, ShowsTheWorkedGrids) {
-    for (const WorkedGrid& grid : worked_grids()) {
-        ScoreArguments a;
-        a.input_layout = "BSND";
-        a.query.shape = {1, grid.q_len(), 1, 1};
-        a.key.shape = a.value.shape = {1, grid.kv_len(), 1, 1};
-        a.sparse_mode = grid.mode;
-        a.pre_tokens = grid.pre;
-        a.next_tokens = grid.next;
-        a.atten_mask = open_mask(grid.mode, grid.q_len(), grid.kv_len());
-        const Sequence s = sequences_of(a).at(0);
+    std::vector<WorkedGrid> grids = worked_grids();
+    grids.insert(grids.end(), worked_prefix_grids().begin(), worked_prefix_grids().end());
+    for (const WorkedGrid& grid : grids) {
+        const ScoreArguments a = shapes_of(grid);
         for (int64_t i = 0; i < grid.q_len(); i++) {
-            for (int64_t j = 0; j < grid.kv_len(); j++) {
-                EXPECT_EQ(sees(a, s, 0, i, j), grid.visible(i, j))
-                    << "mode " << grid.mode << " pre " << grid.pre << " next " << grid.next << " row " << i << " key "
-                    << j;
+            EXPECT_EQ(seen_keys(a, sequences_of(a).at(0), i), grid.rows[i])
+                << "mode " << grid.mode << " pre " << grid.pre << " next " << grid.next << " prefix " << grid.prefix
+                << " row " << i;
+        }
+    }
+}
+
+TEST(Reference, ShowsTheWorkedSplits) {
+    for (const WorkedSplit& split : worked_splits()) {
+        ScoreArguments a;
+        a.input_layout = "TND";
+        a.query.shape = {split.q_totals.back(), 1, 1};
+        a.key.shape = a.value.shape = {split.kv_totals.back(), 1, 1};
+        a.actual_seq_qlen = split.q_totals;
+        a.actual_seq_kvlen = split.kv_totals;
+        a.sparse_mode = split.mode;
+        a.pre_tokens = split.pre;
+        a.next_tokens = split.next;
+        a.atten_mask = open_mask(split.mode, 0, 0);
+        for (const Sequence& s : sequences_of(a)) {
+            // Nothing is said about trailing zeros: they have no rows.
+            const int64_t rows = s.index < static_cast<int64_t>(split.sequences.size())
+                                     ? static_cast<int64_t>(split.sequences[s.index].size())
+                                     : 0;
+            ASSERT_EQ(s.q_len, rows);
+            for (int64_t i = 0; i < s.q_len; i++) {
+                EXPECT_EQ(seen_keys(a, s, i), split.sequences[s.index][i])
+                    << "mode " << split.mode << " pre " << split.pre << " sequence " << s.index << " row " << i;
             }
         }
     }
+}
+
+// In mode 5 a list that cannot be right leaves the mask alone to decide; one wrong entry spoils the list.
+TEST(Reference, ModeFiveWithoutAValidListIsTheMaskAlone) {
+    ScoreArguments a = shapes_of({5, 0, 0, {"1101", "1111"}});
+    a.query.shape[0] = a.key.shape[0] = a.value.shape[0] = 2;
+    a.atten_mask = Mask{{2, 4}, {0, 0, 1, 0, 0, 0, 0, 0}};
+    auto first_row = [&](std::vector<int64_t> prefix) {
+        a.prefix = std::move(prefix);
+        return seen_keys(a, sequences_of(a).at(0), 0);
+    };
+    EXPECT_EQ(first_row({}), "1101");
+    EXPECT_EQ(first_row({2}), "1101");
+    EXPECT_EQ(first_row({2, 2, 2}), "1101");
+    EXPECT_EQ(first_row({2, 1}), "1101");  // ends before the causal part
+    EXPECT_EQ(first_row({2, 5}), "1101");  // ends behind the last key
+    EXPECT_EQ(first_row({2, 4}), "1100");  // keys 0 to 2 by the causal part, without what the mask hides
+    EXPECT_EQ(first_row({4, 2}), "1101");
+    a.sparse_mode = 1;
+    EXPECT_EQ(first_row({2, 4}), "1101");  // other modes do not look at it
 }
 
 TEST(Reference, SeesEverythingWithoutAMask) {

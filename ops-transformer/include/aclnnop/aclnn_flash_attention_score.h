@@ -1,19 +1,36 @@
 // Attention forward: aclnnFlashAttentionScore (dense batches) and aclnnFlashAttentionVarLenScore (sequences of
-// different lengths, packed). Valid C99 and C++11.
+// different lengths, packed), in all their versions. Valid C99 and C++11.
 //
 // What is computed, for every batch entry b, query head n and query row i, with key/value head m = n / (Nq / Nkv):
-//   x(j)         = scaleValue * sum over d of query[b,n,i,d] * key[b,m,j,d]
-//   softmaxMax   = M = max of x(j) over the visible keys j
-//   softmaxSum   = L = sum of exp(x(j) - M) over the visible keys
-//   attentionOut = sum of exp(x(j) - M) / L * value[b,m,j,:] over the visible keys
-// Keys that are not visible contribute nothing, whatever bits they hold. Sums are kept in float for every dtype; the
-// result is rounded once. Equal inputs give equal bits for any number of threads, and a sequence gives the same bits
-// alone, in a batch and packed with others.
+//   r(j)         = sum over d of query[b,n,i,d] * key[b,m,j,d]  (+ the same sum over the rope parts)
+//   x(j)         = scaleValue * (r(j) + bias(j)) for pseType 1,  scaleValue * r(j) + bias(j) for pseType 0, 2 and 3
+//   softmaxMax   = M = max of x(j) over the visible keys j, and of the sink
+//   softmaxSum   = L = sum of exp(x(j) - M) over the visible keys, plus exp(sink - M)
+//   attentionOut = sum of exp(x(j) - M) / L * keep(b,n,i,j) / keepProb * value[b,m,j,:] over the visible keys
+// Bias, rope parts, sink and dropout (keep) take part only when their tensors are given. Keys that are not visible
+// contribute nothing, whatever bits they hold; a visible NaN or infinity gives what the formulas give. Sums are kept in
+// float for every dtype; the result is rounded once. Equal inputs give equal bits for any number of threads, and a
+// sequence gives the same bits alone, in a batch and packed with others. Scores have to be finite as floats: r(j) that
+// overflows gives an infinity or NaN even where a small scaleValue would bring it back.
 //
 // Two phases: ...GetWorkspaceSize checks everything, plans, and gives the workspace size and an executor; the second
 // function runs the plan on a stream. All tensors, lists and strings may be destroyed between the two, only the data
 // has to stay. One executor serves one run, unless aclSetAclOpExecutorRepeatable is called on it. All functions may be
 // called from any thread, also the two phases from different ones.
+//
+// Which function has which arguments, besides those of all:
+//
+//   function                          layouts                 adds
+//   aclnnFlashAttentionScore          BSH, SBH, BSND, BNSD
+//   aclnnFlashAttentionScoreV2        the same                qStartIdx, kvStartIdx, pseType
+//   aclnnFlashAttentionScoreV3        the same                V2 and sink
+//   aclnnFlashAttentionScoreV4        the same and TND        V3 and rope parts, lists, softmaxOutLayout, outDtype
+//   aclnnFlashAttentionVarLenScore    TND                     lists
+//   aclnnFlashAttentionVarLenScoreV2  TND                     lists, qStartIdx, kvStartIdx, pseType
+//   aclnnFlashAttentionVarLenScoreV3  TND                     V2 and rope parts
+//   aclnnFlashAttentionVarLenScoreV4  TND                     lists, softmaxOutLayout (no pseType)
+//   aclnnFlashAttentionVarLenScoreV5  TND                     V3 and sink, softmaxOutLayout
+// A version without an argument computes what the others compute with its default.
 #ifndef FUSION_ATTENTION_ACLNNOP_ACLNN_FLASH_ATTENTION_SCORE_H_
 #define FUSION_ATTENTION_ACLNNOP_ACLNN_FLASH_ATTENTION_SCORE_H_
 
@@ -23,7 +40,7 @@
 extern "C" {
 #endif
 
-// ---- What both operators share --------------------------------------------------------------------------------------
+// ---- What all of them share -----------------------------------------------------------------------------------------
 //
 // Words: B batch, T all tokens of a packed batch, Sq and Skv lengths of query and key, Nq and Nkv their heads, D head
 // dimension of query and key, Dv that of value. Nq is a multiple of Nkv (grouped-query attention: consecutive query
@@ -38,19 +55,32 @@ extern "C" {
 //
 // clang-format off: the formatter breaks the columns
 // query, key, value   [in]  FLOAT16, BFLOAT16 or FLOAT, all three the same.
-// realShiftOptional   [in]  bias on the scores: not supported yet, must be absent (161002).
-// dropMaskOptional    [in]  dropout mask: not supported yet, must be absent (161002).
+// queryRope, keyRope  [in]  optional, both or none: BFLOAT16 [Tq, Nq, Drope] and [Tkv, Nkv, Drope], 1 <= Drope <= D.
+//                           Only for TND, BFLOAT16 query, with attenMaskOptional, without bias and dropout, not for
+//                           sparseMode 6. Nothing is rotated here: the inputs are.
+// realShiftOptional   [in]  bias on the scores ("pse"). pseType 0 and 1: dtype of query, shapes at each operator; -inf
+//                           hides its key. pseType 2 and 3: FLOAT slopes [B, Nq] or [Nq].
+// dropMaskOptional    [in]  UINT8, packed bits, least significant first, 1 = keep, any shape. Bit number
+//                           Nq * (sum of Sq*Skv of earlier batch entries) + (n*Sq + i) * Skv + j belongs to head n, row
+//                           i, key j: rows are not padded. Applied for any keepProb.
 // paddingMaskOptional [in]  reserved by the interface, never looked at.
 // attenMaskOptional   [in]  BOOL or UINT8, not zero = this key is hidden from this query (the opposite of PyTorch's
 //                           boolean masks). Absent: everything is visible, and sparseMode, preTokens and nextTokens
 //                           have no effect; values that ask for a pattern are then logged as a warning. Shapes: see
 //                           each operator.
-// prefixOptional      [in]  lengths for prefix patterns (sparseMode 5 and 6); ignored by the other modes.
-// scaleValue          [in]  any number that is finite as a float, usually 1 / sqrt(D).
+// sinkOptional        [in]  FLOAT [Nq]: a score for each query head that takes part in the softmax and has no
+//                           value row. Neither scaled nor biased.
+// dScaleQOptional, dScaleKOptional, dScaleVOptional
+//                     [in]  quantised attention, which does not exist here: must be absent (161002).
+// prefixOptional      [in]  one length for each batch entry, for sparseMode 5 and 6; ignored by the other modes.
+// qStartIdxOptional, kvStartIdxOptional
+//                     [in]  pseType 2 and 3: the first entry of each shifts the positions of rows and keys. 0 when
+//                           absent; if only one list is given both count as 0, which is logged as a warning.
+// scaleValue          [in]  any number that is finite as a float, usually 1 / sqrt(D); may be 0 or negative.
 // keepProb            [in]  keep probability of dropout, in (0, 1]. Below 1 without dropMaskOptional there is no
-//                           dropout, which is logged as a warning.
+//                           dropout, which is logged as a warning; ScoreV4 refuses it (see there).
 // preTokens           [in]  window: keys further than this to the left of the diagonal are hidden. May be negative;
-//                           INT64_MAX and INT32_MAX serve as "no limit". Used by sparseMode 0 and 4.
+//                           INT64_MAX and INT32_MAX serve as "no limit". Used by sparseMode 0, 4, 7 and 8.
 // nextTokens          [in]  the same to the right of the diagonal; 0 is causal. A window of W tokens that ends with the
 //                           token itself is sparseMode 4 with preTokens W - 1 and nextTokens 0.
 // headNum             [in]  Nq, above 0.
@@ -62,29 +92,45 @@ extern "C" {
 //                             2  j <= i: causal, diagonal from the first row and key
 //                             3  j <= i + Skv - Sq: causal, diagonal to the last row and key
 //                             4  i + Skv - Sq - preTokens <= j <= i + Skv - Sq + nextTokens
-//                           Modes 2, 3 and 4 take a mask of shape [2048, 2048] (or [1, 1, 2048, 2048]) that stands for
-//                           the pattern; its content is not read, so its data address may be nullptr. Modes 5 to 8 of
-//                           the interface are not supported yet (161002).
+//                             5  mask(i,j) = 0 and (j <= i + Skv - Sq or j < prefix[b]); dense batches only. Without a
+//                                valid list of prefixes it is mode 1, which is logged as a warning
+//                             6  j <= i + Skv - Sq or j < prefix[b]
+//                             7  TND only: mode 4 for the last sequence that has rows, mode 3 for the others
+//                             8  TND only: mode 4 for the first sequence that has rows, mode 2 for the others
+//                           Modes 2, 3, 4, 7 and 8 take a mask of shape [2048, 2048] (or [1, 1, 2048, 2048]), mode 6
+//                           one of [3072, 2048] (or [1, 1, 3072, 2048]), that stands for the pattern; its content is
+//                           not read, so its data address may be nullptr.
+// outDtype            [in]  0, the dtype of query; other values belong to quantised attention (161002).
+// pseType             [in]  how realShiftOptional enters (default 1): 0 and 1 as a tensor, see the formulas; 2 as
+//                           -slope * |distance|, 3 as -slope * sqrt(|distance|) with distance
+//                           (j + kvStartIdx) - (i + qStartIdx). 0, 2 and 3 need realShiftOptional.
+// softmaxOutLayout    [in]  nullptr or "": statistics of TND lie in one block for each sequence; "same_as_input": in
+//                           the order of the tokens. Other texts count as "", which is logged as a warning.
+// seed, offset        [in]  of dropout without a mask, which ScoreV4 refuses (see there); not used otherwise.
 // softmaxMaxOut       [out] FLOAT, M of every query head and row, stored eight times in a row (one 32-byte block).
 // softmaxSumOut       [out] FLOAT, L likewise.
 // softmaxOutOut       [out] reserved by the interface: nullptr or an empty tensor; never written.
 // attentionOutOut     [out] dtype of query.
-// workspaceSize       [out] bytes of device memory for the second phase: scratch for each thread that may run, plus the
-//                           packed copies. Grows with D and the number of threads and not with S, except for the
-//                           copies. The same for equal arguments and thread setting; 0 when there is nothing to do.
+// workspaceSize       [out] bytes of device memory for the second phase:
+//                             63 + slots * 256 * (2 * (D + Drope) + 3 * Dv + 128) + packed copies,
+//                             slots = the smaller of the number of threads and Nq * (sum of ceil(Sq / 64)).
+//                           Neither Sq * Skv nor a multiple of S is in it, except for the copies, which are as large as
+//                           the views that need them. The same for equal arguments and thread setting; 0 when there is
+//                           nothing to do.
 // executor            [out] handle for the second phase.
 //
-// Rows without a visible key: attentionOut 0, softmaxMax -FLT_MAX, softmaxSum FLT_MAX. Rows of a sequence without any
-// key (Skv = 0, or Nkv, D or Dv 0): all three 0. When all three outputs are empty the call succeeds and nothing else is
-// checked.
+// Rows without a visible key: attentionOut 0, softmaxMax -FLT_MAX, softmaxSum FLT_MAX; with a sink M is the sink and L
+// is 1. Rows of a sequence without any key (Skv = 0, or Nkv, D or Dv 0): all three 0. When all three outputs are empty
+// the call succeeds and nothing else is checked.
 //
 // Returned by ...GetWorkspaceSize. On failure *workspaceSize is 0, *executor is nullptr, outputs are untouched, and
 // aclGetRecentErrMsg() tells the argument, its value and the rule.
 //   0       success
 //   161001  a required pointer is null: query, key, value, inputLayout, executor, workspaceSize, softmaxMaxOut,
 //           softmaxSumOut, attentionOutOut
-//   161002  any other wrong argument: dtype, format, number of dimensions, shape, layout, headNum, keepProb, scaleValue,
-//           list, mask, window, unsupported option; a view that exceeds its storage; output views whose elements
+//   161002  any other wrong argument: dtype, format, number of dimensions, shape, layout, headNum, keepProb,
+//           scaleValue, list, mask, window, bias, dropout mask, sink, rope part, unsupported option; a pointer that
+//           becomes required through another argument; a view that exceeds its storage; output views whose elements
 //           overlap; a tensor with elements that the call needs but without a data address
 //   561000  the environment variable ASCEND_CPU_ISA asks for an instruction set that the machine or the build lacks
 // Returned by the second phase:
@@ -104,8 +150,19 @@ extern "C" {
 // softmaxMaxOut and softmaxSumOut are [B, Nq, Sq, 8] for all of them.
 //
 // headNum defines D for BSH and SBH (the last dimension of query is a multiple of it) and must equal Nq for the others.
-// attenMaskOptional for sparseMode 0 and 1: [B, Nq, Sq, Skv], [B, 1, Sq, Skv], [1, 1, Sq, Skv] or [Sq, Skv].
-// Windows of sparseMode 0 and 4 that lie beside the whole Sq x Skv matrix are refused.
+//
+// attenMaskOptional for sparseMode 0 and 1: [B, Nq, Sq, Skv], [B, 1, Sq, Skv], [1, 1, Sq, Skv] or [Sq, Skv]; for
+// sparseMode 5: [B, Nq, Sq, Skv] or [B, 1, Sq, Skv], with B = 1 all four.
+// Windows of sparseMode 0 and 4 that lie beside the whole Sq x Skv matrix are refused. prefixOptional of sparseMode 6
+// has B entries, each from max(0, Skv - Sq) to Skv.
+//
+// realShiftOptional for pseType 0 and 1, with B or 1 as first dimension:
+//   [B, Nq, Sq, Skv]
+//   [B, Nq, 1, Skv]     one row for all query rows
+//   [B, Nq, 1024, Skv]  with Sq = Skv > 1024: the last 1024 rows of a bias that depends on j - i only; row i < Sq -
+//                       1024 reads row r = i % 1024 at column j + Sq - i - 1024 + r. Needs attenMaskOptional with
+//                       sparseMode 0, 2 or 3; a visible key whose column does not exist gives NaN
+// pseType 2 and 3 need Sq = Skv.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreGetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* realShiftOptional,
     const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,
@@ -113,10 +170,50 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreGetWorkspaceSize(
     int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode, const aclTensor* softmaxMaxOut,
     const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor);
-
-// Runs what phase one planned. workspace holds workspaceSize bytes, any contents; nullptr when the size is 0.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScore(void* workspace, uint64_t workspaceSize,
                                                          aclOpExecutor* executor, const aclrtStream stream);
+
+// The version with qStartIdx, kvStartIdx and pseType.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV2GetWorkspaceSize(
+    const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* realShiftOptional,
+    const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,
+    const aclIntArray* prefixOptional, const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
+    double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char* inputLayout,
+    int64_t innerPrecise, int64_t sparseMode, int64_t pseType, const aclTensor* softmaxMaxOut,
+    const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
+    uint64_t* workspaceSize, aclOpExecutor** executor);
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV2(void* workspace, uint64_t workspaceSize,
+                                                           aclOpExecutor* executor, const aclrtStream stream);
+
+// V2 with a sink.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV3GetWorkspaceSize(
+    const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* realShiftOptional,
+    const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,
+    const aclTensor* sinkOptional, const aclIntArray* prefixOptional, const aclIntArray* qStartIdxOptional,
+    const aclIntArray* kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType,
+    const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
+    const aclTensor* attentionOutOut, uint64_t* workspaceSize, aclOpExecutor** executor);
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV3(void* workspace, uint64_t workspaceSize,
+                                                           aclOpExecutor* executor, const aclrtStream stream);
+
+// One call for everything, dense or TND: with "TND" the rules of the operators below hold, and the two lists are
+// required; with other layouts lists and softmaxOutLayout have no effect, which is logged as a warning. keepProb below
+// 1 without dropMaskOptional asks for a mask made from seed and offset: not supported yet (161002).
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV4GetWorkspaceSize(
+    const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* realShiftOptional,
+    const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,
+    const aclTensor* queryRopeOptional, const aclTensor* keyRopeOptional, const aclTensor* dScaleQOptional,
+    const aclTensor* dScaleKOptional, const aclTensor* dScaleVOptional, const aclTensor* sinkOptional,
+    const aclIntArray* prefixOptional, const aclIntArray* actualSeqQLenOptional,
+    const aclIntArray* actualSeqKvLenOptional, const aclIntArray* qStartIdxOptional,
+    const aclIntArray* kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t outDtype, int64_t pseType,
+    char* softmaxOutLayout, int64_t seed, int64_t offset, const aclTensor* softmaxMaxOut,
+    const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
+    uint64_t* workspaceSize, aclOpExecutor** executor);
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV4(void* workspace, uint64_t workspaceSize,
+                                                           aclOpExecutor* executor, const aclrtStream stream);
 
 // ---- Sequences of different lengths ---------------------------------------------------------------------------------
 //
@@ -128,18 +225,32 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScore(void* workspace, uint64
 // sequence: lengths 2, 2, 0, 2 are [2, 4, 4, 6]. Lengths of 0 are legal, so a leading 0 means an empty first sequence.
 // Zeros at the end mean sequences that take no part. Otherwise the ends may not decrease, and none exceeds T. Rows of T
 // behind the last end get zeros in all three outputs; without zeros at the end of the list a warning is logged, because
-// passing lengths instead of ends is a frequent mistake.
+// passing lengths instead of ends is a frequent mistake. B is the length of the lists.
 //
 // Statistics lie in one block for each sequence: entry (sequence b, head n, local row i) starts at element
-// (start_b * Nq + n * Sq_b + i) * 8, with start_b the row of T where the sequence starts.
+// (start_b * Nq + n * Sq_b + i) * 8, with start_b the row of T where the sequence starts. With softmaxOutLayout
+// "same_as_input" it starts at element ((start_b + i) * Nq + n) * 8.
 //
 // attenMaskOptional for sparseMode 0 and 1, with local rows and keys of each sequence:
 //   [maxSq, maxSkv]      one mask for all; shorter sequences use its top left part
 //   [sumSq, sumSkv]      sequence b uses the block that starts at (start of its rows, start of its keys)
-//   [1, 1, maxSq, maxSkv], [B, 1, maxSq, maxSkv], [B, Nq, maxSq, maxSkv]   with B the length of the lists
+//   [1, 1, maxSq, maxSkv], [B, 1, maxSq, maxSkv], [B, Nq, maxSq, maxSkv]
 //
 // Windows, for sequences with rows and keys. Mode 0: nextTokens >= 0, preTokens >= Sq - Skv, and nextTokens >=
-// -preTokens. Mode 3: Sq <= Skv. Mode 4: preTokens >= 0, preTokens + nextTokens >= 0, nextTokens >= Sq - Skv.
+// -preTokens. Mode 3: Sq <= Skv. Mode 4: preTokens >= 0, preTokens + nextTokens >= 0, nextTokens >= Sq - Skv. Mode 6:
+// prefixOptional has B entries, each from max(0, Skv - Sq) to Skv. Modes 7 and 8, for the sequence that is a band:
+// preTokens >= Skv, nextTokens >= Sq - Skv; mode 7 also nextTokens <= 0, and Sq <= Skv for all.
+//
+// realShiftOptional for pseType 0 and 1, in this order of recognition:
+//   first dimension Nq * sumSkv       one row for all rows of a sequence: blocks [Nq, Skv_b], one after another
+//   first dimension Nq * sum(Sq*Skv)  blocks [Nq, Sq_b, Skv_b], one after another
+//   [B or 1, Nq, 1024, maxSkv]        the last 1024 rows of a bias that depends on j - i only, and each sequence reads
+//                                     it from the bottom right corner; every Sq_b = Skv_b, and a causal mask:
+//                                     sparseMode 2, 3, 0 with preTokens >= maxSq and nextTokens 0, or 4 with preTokens
+//                                     >= maxSkv and nextTokens 0
+//   any other shape with as many elements as one of the first two
+// pseType 2 and 3: not with sparseMode 7. With sparseMode 8 qStartIdx and kvStartIdx count for the first sequence only,
+// where Sq - Skv + qStartIdx - kvStartIdx must be 0, and all others have Sq = Skv.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* realShiftOptional,
     const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,
@@ -148,10 +259,77 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
     int64_t nextTokens, int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
     const aclTensor* attentionOutOut, uint64_t* workspaceSize, aclOpExecutor** executor);
-
-// Runs what phase one planned. workspace holds workspaceSize bytes, any contents; nullptr when the size is 0.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScore(void* workspace, uint64_t workspaceSize,
                                                                aclOpExecutor* executor, const aclrtStream stream);
+
+// The version with qStartIdx, kvStartIdx and pseType.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize(
+    const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* realShiftOptional,
+    const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,
+    const aclIntArray* prefixOptional, const aclIntArray* actualSeqQLenOptional,
+    const aclIntArray* actualSeqKvLenOptional, const aclIntArray* qStartIdxOptional,
+    const aclIntArray* kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType,
+    const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
+    const aclTensor* attentionOutOut, uint64_t* workspaceSize, aclOpExecutor** executor);
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV2(void* workspace, uint64_t workspaceSize,
+                                                                 aclOpExecutor* executor, const aclrtStream stream);
+
+// V2 with rope parts.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize(
+    const aclTensor* query, const aclTensor* queryRope, const aclTensor* key, const aclTensor* keyRope,
+    const aclTensor* value, const aclTensor* realShiftOptional, const aclTensor* dropMaskOptional,
+    const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional, const aclIntArray* prefixOptional,
+    const aclIntArray* actualSeqQLenOptional, const aclIntArray* actualSeqKvLenOptional,
+    const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional, double scaleValue, double keepProb,
+    int64_t preTokens, int64_t nextTokens, int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
+    int64_t pseType, const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
+    const aclTensor* attentionOutOut, uint64_t* workspaceSize, aclOpExecutor** executor);
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV3(void* workspace, uint64_t workspaceSize,
+                                                                 aclOpExecutor* executor, const aclrtStream stream);
+
+// The first version with softmaxOutLayout.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize(
+    const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* realShiftOptional,
+    const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,
+    const aclIntArray* prefixOptional, const aclIntArray* actualSeqQLenOptional,
+    const aclIntArray* actualSeqKvLenOptional, double scaleValue, double keepProb, int64_t preTokens,
+    int64_t nextTokens, int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
+    char* softmaxOutLayout, const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
+    const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut, uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV4(void* workspace, uint64_t workspaceSize,
+                                                                 aclOpExecutor* executor, const aclrtStream stream);
+
+// Everything: V3 with a sink and softmaxOutLayout.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize(
+    const aclTensor* query, const aclTensor* queryRope, const aclTensor* key, const aclTensor* keyRope,
+    const aclTensor* value, const aclTensor* realShiftOptional, const aclTensor* dropMaskOptional,
+    const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional, const aclTensor* sinkOptional,
+    const aclIntArray* prefixOptional, const aclIntArray* actualSeqQLenOptional,
+    const aclIntArray* actualSeqKvLenOptional, const aclIntArray* qStartIdxOptional,
+    const aclIntArray* kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType,
+    char* softmaxOutLayout, const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
+    const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut, uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV5(void* workspace, uint64_t workspaceSize,
+                                                                 aclOpExecutor* executor, const aclrtStream stream);
+
+// An upper bound of V5's workspace for all lists with the same number of entries, on the current thread setting:
+// dropMaskOptional and keepProb are not looked at. The executor runs the call without dropout in
+// aclnnFlashAttentionVarLenScoreV5.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
+    const aclTensor* query, const aclTensor* queryRope, const aclTensor* key, const aclTensor* keyRope,
+    const aclTensor* value, const aclTensor* realShiftOptional, const aclTensor* dropMaskOptional,
+    const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional, const aclTensor* sinkOptional,
+    const aclIntArray* prefixOptional, const aclIntArray* actualSeqQLenOptional,
+    const aclIntArray* actualSeqKvLenOptional, const aclIntArray* qStartIdxOptional,
+    const aclIntArray* kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType,
+    char* softmaxOutLayout, const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
+    const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut, uint64_t* workspaceSize,
+    aclOpExecutor** executor);
 
 #ifdef __cplusplus
 }

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cfloat>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <ostream>
+
+#include "call_fields.h"
 
 namespace flash_attention::testing {
 namespace {
@@ -86,7 +89,12 @@ class Operand {
             uint16_t bits = 0;
             if (bytes_ == 4) std::memcpy(&number, at, 4);
             if (bytes_ == 2) std::memcpy(&bits, at, 2);
-            values.push_back(bytes_ == 2 ? bits : number);
+            if (spec_.dtype == ACL_FLOAT16) number = aclFloat16ToFloat(bits);
+            if (spec_.dtype == ACL_BF16) {
+                const uint32_t wide = uint32_t{bits} << 16;
+                std::memcpy(&number, &wide, 4);
+            }
+            values.push_back(number);
         });
         return values;
     }
@@ -147,52 +155,60 @@ class ListArgument {
 };
 
 // All arguments of a call in memory.
-struct Arguments {
-    explicit Arguments(const Call& call)
-        : query(call.query, 0),
-          key(call.key, 1),
-          value(call.value, 2),
-          real_shift(call.real_shift, 3),
-          drop_mask(call.drop_mask, 4),
-          padding_mask(call.padding_mask, 5),
-          mask(call.mask, 6),
-          max(call.max, 7),
-          sum(call.sum, 8),
-          softmax_out(call.softmax_out, 9),
-          out(call.out, 10),
-          prefix(call.prefix),
-          q_ends(call.q_ends),
-          kv_ends(call.kv_ends) {
-        const bool noise = call.fill == Fill::kNoise;
-        query.fill([&](int64_t i) { return noise ? query.noise(i) : 0.0F; });
-        key.fill([&](int64_t i) { return key.noise(i); });
-        value.fill([&](int64_t i) { return noise ? value.noise(i) : 1.0F; });
-        mask.fill([&](int64_t i) { return call.hidden(i) ? 1.0F : 0.0F; });
+class Arguments {
+  public:
+    explicit Arguments(const Call& call) {
+        for (const TensorField& field : kTensors) {
+            operands_.push_back(std::make_unique<Operand>(call.*field.from, static_cast<int>(operands_.size())));
+            c_.*field.to = operands_.back()->tensor();
+            if (!is_output(field)) fill(call, field, *operands_.back());
+        }
+        for (const ListField& field : kLists) {
+            lists_.push_back(std::make_unique<ListArgument>(call.*field.from));
+            c_.*field.to = lists_.back()->get();
+        }
+        copy_scalars(call, c_);
     }
 
-    Operand query, key, value, real_shift, drop_mask, padding_mask, mask, max, sum, softmax_out, out;
-    ListArgument prefix, q_ends, kv_ends;
+    ScoreArguments& c() { return c_; }
+
+    Operand& operator[](Tensor Call::*from) {
+        const auto found = std::find_if(std::begin(kTensors), std::end(kTensors),
+                                        [&](const TensorField& field) { return field.from == from; });
+        return *operands_[found - std::begin(kTensors)];
+    }
+
+  private:
+    static void fill(const Call& call, const TensorField& field, Operand& operand) {
+        const bool noise = call.fill == Fill::kNoise;
+        if (field.from == &Call::mask) {
+            operand.fill([&](int64_t i) { return call.hidden(i) ? 1.0F : 0.0F; });
+        } else if (field.from == &Call::real_shift && call.bias) {
+            operand.fill(call.bias);
+        } else if (field.from == &Call::drop_mask) {
+            operand.fill([&](int64_t i) { return noise ? 128.0F + 127.0F * operand.noise(i) : 255.0F; });
+        } else if (noise || field.from == &Call::key) {
+            operand.fill([&](int64_t i) { return operand.noise(i); });
+        } else {
+            operand.fill([&](int64_t) { return field.from == &Call::value ? 1.0F : 0.0F; });
+        }
+    }
+
+    std::vector<std::unique_ptr<Operand>> operands_;
+    std::vector<std::unique_ptr<ListArgument>> lists_;
+    ScoreArguments c_;
 };
 
-aclnnStatus phase_one(const Call& call, const Arguments& a, uint64_t* workspace_size, aclOpExecutor** executor) {
-    char* layout = const_cast<char*>(call.layout);
-    if (call.varlen) {
-        return aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
-            a.query.tensor(), a.key.tensor(), a.value.tensor(), a.real_shift.tensor(), a.drop_mask.tensor(),
-            a.padding_mask.tensor(), a.mask.tensor(), a.prefix.get(), a.q_ends.get(), a.kv_ends.get(), call.scale,
-            call.keep_prob, call.pre, call.next, call.head_num, layout, call.inner_precise, call.sparse_mode,
-            a.max.tensor(), a.sum.tensor(), a.softmax_out.tensor(), a.out.tensor(), workspace_size, executor);
-    }
-    return aclnnFlashAttentionScoreGetWorkspaceSize(
-        a.query.tensor(), a.key.tensor(), a.value.tensor(), a.real_shift.tensor(), a.drop_mask.tensor(),
-        a.padding_mask.tensor(), a.mask.tensor(), a.prefix.get(), call.scale, call.keep_prob, call.pre, call.next,
-        call.head_num, layout, call.inner_precise, call.sparse_mode, a.max.tensor(), a.sum.tensor(),
-        a.softmax_out.tensor(), a.out.tensor(), workspace_size, executor);
-}
-
-aclnnStatus phase_two(const Call& call, void* workspace, uint64_t size, aclOpExecutor* executor) {
-    return call.varlen ? aclnnFlashAttentionVarLenScore(workspace, size, executor, nullptr)
-                       : aclnnFlashAttentionScore(workspace, size, executor, nullptr);
+// A case that sets an argument which its version cannot pass would test nothing.
+void expect_passable(const Call& call) {
+    const VersionTraits& has = traits(call.version);
+    EXPECT_TRUE(has.pse_type || (call.pse_type == 1 && !call.q_start && !call.kv_start));
+    EXPECT_TRUE(has.sink || !call.sink);
+    EXPECT_TRUE(has.rope || (!call.query_rope && !call.key_rope));
+    EXPECT_TRUE(has.softmax_layout || call.softmax_out_layout == nullptr);
+    EXPECT_TRUE(has.tnd || (!call.q_ends && !call.kv_ends));
+    EXPECT_TRUE(has.everything || (!call.d_scale_q && !call.d_scale_k && !call.d_scale_v && call.out_dtype == 0 &&
+                                   call.seed == 0 && call.offset == 0));
 }
 
 std::string recent_text() {
@@ -203,30 +219,31 @@ std::string recent_text() {
 }  // namespace
 
 Outcome run(const Call& call, bool only_phase_one) {
+    expect_passable(call);
     Arguments arguments(call);
     recent_text();  // what creating the arguments may have left
     Outcome outcome;
     outcome.workspace_size = 12345;  // both have to be overwritten, also on failure
     auto* executor = reinterpret_cast<aclOpExecutor*>(&outcome);
-    outcome.code = phase_one(call, arguments, call.null_workspace_size ? nullptr : &outcome.workspace_size,
-                             call.null_executor ? nullptr : &executor);
+    arguments.c().workspace_size = call.null_workspace_size ? nullptr : &outcome.workspace_size;
+    arguments.c().executor = call.null_executor ? nullptr : &executor;
+    outcome.code = phase_one(call.version, arguments.c());
     outcome.text = recent_text();
     outcome.executor_is_null = call.null_executor || executor == nullptr;
+    Operand &max = arguments[&Call::max], &sum = arguments[&Call::sum], &out = arguments[&Call::out];
     if (outcome.code == 0 && only_phase_one) aclDestroyAclOpExecutor(executor);
     if (outcome.code == 0 && !only_phase_one) {
         const std::unique_ptr<std::byte[]> workspace(new std::byte[outcome.workspace_size]);
         std::fill_n(workspace.get(), outcome.workspace_size, std::byte{0xFF});
-        outcome.code = phase_two(call, workspace.get(), outcome.workspace_size, executor);
+        outcome.code = phase_two(call.version, workspace.get(), outcome.workspace_size, executor, nullptr);
         outcome.text = recent_text();
-        outcome.max = arguments.max.read();
-        outcome.sum = arguments.sum.read();
-        outcome.out = arguments.out.read();
-        EXPECT_TRUE(arguments.max.surroundings_untouched());
-        EXPECT_TRUE(arguments.sum.surroundings_untouched());
-        EXPECT_TRUE(arguments.out.surroundings_untouched());
+        outcome.max = max.read();
+        outcome.sum = sum.read();
+        outcome.out = out.read();
+        for (Operand* output : {&max, &sum, &out}) EXPECT_TRUE(output->surroundings_untouched());
     }
-    EXPECT_TRUE(arguments.softmax_out.untouched());
-    outcome.outputs_untouched = arguments.max.untouched() && arguments.sum.untouched() && arguments.out.untouched();
+    EXPECT_TRUE(arguments[&Call::softmax_out].untouched());
+    outcome.outputs_untouched = max.untouched() && sum.untouched() && out.untouched();
     return outcome;
 }
 
@@ -248,25 +265,50 @@ void expect_counts(const Call& call, const std::vector<int64_t>& q_lengths, int6
     const Outcome outcome = run(call);
     ASSERT_EQ(outcome.code, 0) << outcome.text;
     EXPECT_EQ(outcome.text, "");
+    const int64_t sink = call.sink ? 1 : 0;  // its score is 0 as well
     std::vector<float> max, sum;
-    int64_t rows_with_keys = 0;
+    std::map<float, int64_t> outputs;  // how many rows have which output
+    const auto add_entry = [&](int64_t keys) {
+        const bool empty = keys == 0 && sink == 0;
+        max.insert(max.end(), 8, empty ? -FLT_MAX : 0.0F);
+        sum.insert(sum.end(), 8, empty ? FLT_MAX : keys == kNoKeys ? 0.0F : static_cast<float>(keys + sink));
+        const float share = keys > 0 ? static_cast<float>(keys) / static_cast<float>(keys + sink) : 0.0F;
+        outputs[call.drop_mask ? share / static_cast<float>(call.keep_prob) : share]++;
+    };
+    const bool in_token_order =
+        call.softmax_out_layout != nullptr && std::strcmp(call.softmax_out_layout, "same_as_input") == 0;
     for (int64_t s = 0; s < static_cast<int64_t>(q_lengths.size()); s++) {
-        for (int64_t head = 0; head < heads; head++) {
-            for (int64_t row = 0; row < q_lengths[s]; row++) {
-                const int64_t keys = visible(s, head, row);
-                rows_with_keys += keys > 0 ? 1 : 0;
-                max.insert(max.end(), 8, keys == 0 ? -FLT_MAX : 0.0F);
-                sum.insert(sum.end(), 8, keys == 0 ? FLT_MAX : keys == kNoKeys ? 0.0F : static_cast<float>(keys));
-            }
+        const int64_t entries = heads * q_lengths[s];
+        for (int64_t i = 0; i < entries; i++) {
+            add_entry(in_token_order ? visible(s, i % heads, i / heads)
+                                     : visible(s, i / q_lengths[s], i % q_lengths[s]));
         }
     }
     EXPECT_EQ(outcome.max, max);
     EXPECT_EQ(outcome.sum, sum);
-    const int64_t features = static_cast<int64_t>(outcome.out.size()) * 8 / std::max<int64_t>(sum.size(), 1);
-    const int64_t ones = std::count(outcome.out.begin(), outcome.out.end(), 1.0F);
-    const int64_t zeros = std::count(outcome.out.begin(), outcome.out.end(), 0.0F);
-    EXPECT_EQ(ones, rows_with_keys * features);
-    EXPECT_EQ(ones + zeros, static_cast<int64_t>(outcome.out.size()));
+    const auto features = static_cast<int64_t>(outcome.out.size() * 8 / std::max<size_t>(sum.size(), 1));
+    // Without a sink and dropout all of these numbers are exact. Otherwise a quotient and a product are rounded, and
+    // the output to its type, which has at least 8 bits.
+    const float slack = sink > 0 || call.drop_mask ? (call.out->dtype == ACL_FLOAT ? 1e-6F : 1.0F / 128) : 0.0F;
+    int64_t found = 0;
+    for (const auto& entry : outputs) {
+        const float expected = entry.first;
+        const int64_t count = std::count_if(outcome.out.begin(), outcome.out.end(),
+                                            [=](float x) { return std::fabs(x - expected) <= slack * expected; });
+        EXPECT_EQ(count, entry.second * features) << "outputs that are " << expected;
+        found += count;
+    }
+    EXPECT_EQ(found, static_cast<int64_t>(outcome.out.size()));
+}
+
+void expect_counts_in(const std::vector<Version>& versions, Call call, const std::vector<int64_t>& q_lengths,
+                      const VisibleKeys& visible) {
+    ASSERT_FALSE(versions.empty());
+    for (const Version version : versions) {
+        call.version = version;
+        SCOPED_TRACE(call.name());
+        expect_counts(call, q_lengths, call.head_num, visible);
+    }
 }
 
 void expect_same_bits(const Call& a, const Call& b) {
@@ -282,62 +324,28 @@ void expect_same_bits(const Call& a, const Call& b) {
     EXPECT_TRUE(same(left.out, right.out));
 }
 
-Call dense_call(const char* layout, const Sizes& s) {
-    const auto shape = [&](int64_t length, int64_t heads, int64_t dim) -> std::vector<int64_t> {
-        const std::string letters = layout;
-        if (letters == "BSH") return {s.b, length, heads * dim};
-        if (letters == "SBH") return {length, s.b, heads * dim};
-        if (letters == "BSND") return {s.b, length, heads, dim};
-        return {s.b, heads, length, dim};
-    };
-    Call call;
-    call.query = TensorSpec{.shape = shape(s.sq, s.n, s.d)};
-    call.key = TensorSpec{.shape = shape(s.skv, s.nkv, s.d)};
-    call.value = TensorSpec{.shape = shape(s.skv, s.nkv, s.dv)};
-    call.out = TensorSpec{.shape = shape(s.sq, s.n, s.dv)};
-    call.max = call.sum = TensorSpec{.shape = {s.b, s.n, s.sq, 8}};
-    call.head_num = s.n;
-    call.layout = layout;
-    return call;
-}
-
-Call varlen_call(const std::vector<int64_t>& q_lengths, const std::vector<int64_t>& kv_lengths, int64_t n, int64_t nkv,
-                 int64_t d) {
-    Call call;
-    call.varlen = true;
-    call.layout = "TND";
-    call.head_num = n;
-    call.q_ends.emplace(q_lengths.size());
-    call.kv_ends.emplace(kv_lengths.size());
-    std::partial_sum(q_lengths.begin(), q_lengths.end(), call.q_ends->begin());
-    std::partial_sum(kv_lengths.begin(), kv_lengths.end(), call.kv_ends->begin());
-    const int64_t tq = call.q_ends->empty() ? 0 : call.q_ends->back();
-    const int64_t tkv = call.kv_ends->empty() ? 0 : call.kv_ends->back();
-    call.query = call.out = TensorSpec{.shape = {tq, n, d}};
-    call.key = call.value = TensorSpec{.shape = {tkv, nkv, d}};
-    call.max = call.sum = TensorSpec{.shape = {tq, n, 8}};
-    return call;
-}
-
-void set_dtype(Call& call, aclDataType dtype) {
-    for (Tensor* tensor : {&call.query, &call.key, &call.value, &call.out}) (*tensor)->dtype = dtype;
-}
-
 std::ostream& operator<<(std::ostream& stream, const Mistake& mistake) {
     return stream << mistake.id << ": " << mistake.sentence;
 }
 
-void expect_all_refused(Call (*make_call)(), std::initializer_list<Mistake> mistakes) {
-    for (const Mistake& mistake : mistakes) {
-        SCOPED_TRACE(mistake);
-        Call call = make_call();
-        mistake.make(call);
-        expect_refused(call, mistake.code, mistake.sentence);
-        // The process works on, and the text of the failure does not outlive the next success.
-        const Outcome good = run(make_call());
-        EXPECT_EQ(good.code, 0) << good.text;
-        EXPECT_EQ(good.text, "");
-        EXPECT_FALSE(good.outputs_untouched);
+void expect_all_refused(const std::vector<Version>& versions, Call (*make_call)(),
+                        std::initializer_list<Mistake> mistakes) {
+    ASSERT_FALSE(versions.empty());
+    for (const Version version : versions) {
+        for (const Mistake& mistake : mistakes) {
+            Call call = make_call();
+            mistake.make(call);
+            call.version = version;
+            SCOPED_TRACE(::testing::Message() << call.name() << ' ' << mistake);
+            expect_refused(call, mistake.code, mistake.sentence);
+            // The process works on, and the text of the failure does not outlive the next success.
+            call = make_call();
+            call.version = version;
+            const Outcome good = run(call);
+            EXPECT_EQ(good.code, 0) << good.text;
+            EXPECT_EQ(good.text, "");
+            EXPECT_FALSE(good.outputs_untouched);
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "acl/acl.h"
-#include "aclnnop/aclnn_flash_attention_score.h"
+#include "entry_points.h"
 
 namespace flash_attention::testing {
 
@@ -24,35 +24,43 @@ struct TensorSpec {
 };
 using Tensor = std::optional<TensorSpec>;  // nothing: a null pointer
 using List = std::optional<std::vector<int64_t>>;
+inline List list(std::initializer_list<int64_t> values) {
+    return std::vector<int64_t>(values);
+}
 
-// What the inputs hold. kCounting: query 0 and value 1, so that every row with visible keys has maximum 0, sum = number
-// of visible keys, and output 1. kNoise: numbers that depend on the argument and the element's index alone, not on its
-// place.
+// What the inputs hold. kCounting: query 0 and value 1, bias, sink and rope parts 0, all keys kept by dropout; so every
+// row with visible keys has maximum 0, sum = number of visible keys (one more with a sink), and output 1 (less the
+// share of the sink, times 1 / keepProb with a dropout mask). kNoise: numbers that depend on the argument and the
+// element's index alone, not on its place.
 enum class Fill { kCounting, kNoise };
 
 struct Call {
-    bool varlen = false;
-    Tensor query, key, value, real_shift, drop_mask, padding_mask, mask;
-    List prefix, q_ends, kv_ends;
+    Version version = Version::kScore;
+    Tensor query, key, value, query_rope, key_rope, real_shift, drop_mask, padding_mask, mask;
+    Tensor d_scale_q, d_scale_k, d_scale_v, sink;
+    List prefix, q_ends, kv_ends, q_start, kv_start;
     double scale = 0.5, keep_prob = 1.0;
     int64_t pre = std::numeric_limits<int32_t>::max(), next = std::numeric_limits<int32_t>::max();
     int64_t head_num = 0;
     const char* layout = nullptr;
-    int64_t inner_precise = 0, sparse_mode = 0;
+    int64_t inner_precise = 0, sparse_mode = 0, out_dtype = 0, pse_type = 1;
+    const char* softmax_out_layout = nullptr;
+    int64_t seed = 0, offset = 0;
     Tensor max, sum, softmax_out, out;
     bool null_workspace_size = false, null_executor = false;
     Fill fill = Fill::kCounting;
     // Which bytes of the mask are 1, by their index in row-major order of the mask's shape.
     std::function<bool(int64_t)> hidden = [](int64_t) { return false; };
+    std::function<float(int64_t)> bias = {};  // what realShift holds, likewise; empty: what `fill` says
 
-    const char* name() const { return varlen ? "aclnnFlashAttentionVarLenScore" : "aclnnFlashAttentionScore"; }
+    const char* name() const { return traits(version).name; }
 };
 
 struct Sizes {
     int64_t b = 2, n = 4, nkv = 2, sq = 3, skv = 5, d = 8, dv = 8;
 };
 
-// Legal float calls without optional arguments.
+// Legal float calls without optional arguments, of the first versions.
 Call dense_call(const char* layout = "BNSD", const Sizes& sizes = {});
 Call varlen_call(const std::vector<int64_t>& q_lengths = {3, 0, 4}, const std::vector<int64_t>& kv_lengths = {5, 2, 4},
                  int64_t n = 4, int64_t nkv = 2, int64_t d = 8);
@@ -64,7 +72,7 @@ struct Outcome {
     aclnnStatus code = 0;  // of phase one, and if that is 0 of phase two
     std::string text;      // of aclGetRecentErrMsg after the last phase
     uint64_t workspace_size = 0;
-    std::vector<float> max, sum, out;  // elements in row-major order; 16-bit outputs as their bits
+    std::vector<float> max, sum, out;  // elements in row-major order
     bool outputs_untouched = true;     // including everything around the views
     bool executor_is_null = true;      // after phase one
 };
@@ -81,6 +89,10 @@ inline constexpr int64_t kNoKeys = -1;
 using VisibleKeys = std::function<int64_t(int64_t sequence, int64_t head, int64_t row)>;
 void expect_counts(const Call& call, const std::vector<int64_t>& q_lengths, int64_t heads, const VisibleKeys& visible);
 
+// The same through each version.
+void expect_counts_in(const std::vector<Version>& versions, Call call, const std::vector<int64_t>& q_lengths,
+                      const VisibleKeys& visible);
+
 // Both calls succeed with the same bits in all outputs.
 void expect_same_bits(const Call& a, const Call& b);
 
@@ -88,12 +100,22 @@ void expect_same_bits(const Call& a, const Call& b);
 struct Mistake {
     const char* id;  // entry of the list of known mistakes, or a short name
     void (*make)(Call&);
-    const char* sentence;
+    std::string sentence;
     aclnnStatus code = 161002;
 };
 std::ostream& operator<<(std::ostream& stream, const Mistake& mistake);
 
-// Applies each mistake to a fresh call and expects the refusal; then the legal call itself must work again.
-void expect_all_refused(Call (*make_call)(), std::initializer_list<Mistake> mistakes);
+// Applies each mistake to a fresh call of each version and expects the refusal; then the legal call itself must work
+// again.
+void expect_all_refused(const std::vector<Version>& versions, Call (*make_call)(),
+                        std::initializer_list<Mistake> mistakes);
+
+// Tensors without memory, for calls that are refused before anything is read and for compressed masks.
+inline TensorSpec byte_tensor(std::vector<int64_t> shape, aclDataType dtype = ACL_UINT8) {
+    return {.shape = std::move(shape), .dtype = dtype, .without_data = true};
+}
+inline TensorSpec compressed_mask(std::vector<int64_t> shape = {2048, 2048}) {
+    return byte_tensor(std::move(shape), ACL_BOOL);
+}
 
 }  // namespace flash_attention::testing

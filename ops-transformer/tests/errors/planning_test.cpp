@@ -52,13 +52,21 @@ struct Handles {
     Handles(const Handles&) = delete;
     Handles& operator=(const Handles&) = delete;
 
-    aclOpExecutor* plan(int64_t heads, const char* layout, uint64_t* workspace) const {
+    aclOpExecutor* plan(uint64_t* workspace, Version version = Version::kVarLen, const char* layout = "TND") const {
         aclOpExecutor* executor = nullptr;
-        EXPECT_EQ(aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
-                      tensors[0], tensors[1], tensors[2], nullptr, nullptr, nullptr, nullptr, nullptr, ends, ends, 1.0,
-                      1.0, INT64_MAX, INT64_MAX, heads, const_cast<char*>(layout), 0, 0, tensors[4], tensors[5],
-                      nullptr, tensors[3], workspace, &executor),
-                  0);
+        ScoreArguments arguments;
+        arguments.query = tensors[0];
+        arguments.key = tensors[1];
+        arguments.value = tensors[2];
+        arguments.out = tensors[3];
+        arguments.max = tensors[4];
+        arguments.sum = tensors[5];
+        arguments.q_ends = arguments.kv_ends = ends;
+        arguments.head_num = 1;
+        arguments.layout = const_cast<char*>(layout);
+        arguments.workspace_size = workspace;
+        arguments.executor = &executor;
+        EXPECT_EQ(phase_one(version, arguments), 0);
         return executor;
     }
     void destroy() {
@@ -87,7 +95,7 @@ TEST(Planning, ManyShortSequences) {
     std::iota(ends.begin(), ends.end(), 1);
     const Handles handles({kSequences, 1, 8}, {kSequences, 1, 8}, ends);
     uint64_t workspace = 0;
-    const double time = best_milliseconds(10, [&] { aclDestroyAclOpExecutor(handles.plan(1, "TND", &workspace)); });
+    const double time = best_milliseconds(10, [&] { aclDestroyAclOpExecutor(handles.plan(&workspace)); });
     RecordProperty("milliseconds", std::to_string(time));
     EXPECT_LT(time, 20.0);
 }
@@ -95,15 +103,16 @@ TEST(Planning, ManyShortSequences) {
 TEST(Planning, OneShortSequence) {
     const Handles handles({1, 1, 8}, {1, 1, 8}, {1});
     uint64_t workspace = 0;
-    const double time = best_milliseconds(1000, [&] { aclDestroyAclOpExecutor(handles.plan(1, "TND", &workspace)); });
+    const double time = best_milliseconds(1000, [&] { aclDestroyAclOpExecutor(handles.plan(&workspace)); });
     RecordProperty("milliseconds", std::to_string(time));
     EXPECT_LT(time, 0.05);  // a few microseconds are expected
 }
 #endif
 
-std::vector<float> run_and_read(aclOpExecutor* executor, uint64_t workspace_size, const float* out, int64_t count) {
+std::vector<float> run_and_read(aclOpExecutor* executor, uint64_t workspace_size, const float* out, int64_t count,
+                                Version version = Version::kVarLen) {
     const std::unique_ptr<std::byte[]> workspace(new std::byte[workspace_size]);
-    EXPECT_EQ(aclnnFlashAttentionVarLenScore(workspace.get(), workspace_size, executor, nullptr), 0);
+    EXPECT_EQ(phase_two(version, workspace.get(), workspace_size, executor, nullptr), 0);
     return {out, out + count};
 }
 
@@ -113,32 +122,99 @@ TEST(Planning, HandlesAndTextsMayBeGoneInPhaseTwo) {
     auto layout = std::make_unique<char[]>(8);
     std::strcpy(layout.get(), "TND");
     uint64_t workspace = 0;
-    aclOpExecutor* executor = handles.plan(1, layout.get(), &workspace);
+    aclOpExecutor* executor = handles.plan(&workspace, Version::kVarLen, layout.get());
     layout.reset();
     handles.destroy();
     EXPECT_EQ(run_and_read(executor, workspace, handles.memory.data() + 24, 8), std::vector<float>(8, 3.0F));
 }
 
+// Where query, key, value lie among the tensor inputs of a version, and how many there are.
+struct Inputs {
+    Version version;
+    int query, key, value, count;
+};
+const Inputs kInputs[] = {
+    {Version::kVarLen, 0, 1, 2, 7},   {Version::kVarLenV2, 0, 1, 2, 7},  {Version::kVarLenV3, 0, 2, 4, 9},
+    {Version::kVarLenV4, 0, 1, 2, 7}, {Version::kVarLenV5, 0, 2, 4, 10}, {Version::kVarLenV5Max, 0, 2, 4, 10},
+    {Version::kScoreV4, 0, 1, 2, 13},
+};
+
 // Indices count the tensors of the signature, absent ones included.
 TEST(Planning, AddressesCanBeExchanged) {
-    Handles handles({2, 1, 4}, {2, 1, 8}, {1, 2});
-    uint64_t workspace = 0;
-    aclOpExecutor* executor = handles.plan(1, "TND", &workspace);
-    ASSERT_EQ(aclSetAclOpExecutorRepeatable(executor), 0);
-    std::vector<float> query(8, 1.0F), key(8, 2.0F), value(8, 7.0F), out(8), max(16), sum(16);
-    EXPECT_EQ(aclSetInputTensorAddr(executor, 0, handles.tensors[0], query.data()), 0);
-    EXPECT_EQ(aclSetInputTensorAddr(executor, 1, handles.tensors[1], key.data()), 0);
-    EXPECT_EQ(aclSetInputTensorAddr(executor, 2, handles.tensors[2], value.data()), 0);
-    EXPECT_EQ(aclSetOutputTensorAddr(executor, 0, handles.tensors[4], max.data()), 0);
-    EXPECT_EQ(aclSetOutputTensorAddr(executor, 1, handles.tensors[5], sum.data()), 0);
-    EXPECT_EQ(aclSetOutputTensorAddr(executor, 3, handles.tensors[3], out.data()), 0);
-    EXPECT_EQ(aclSetInputTensorAddr(executor, 7, handles.tensors[2], value.data()), 161002);
-    EXPECT_EQ(aclSetOutputTensorAddr(executor, 4, handles.tensors[3], out.data()), 161002);
-    EXPECT_EQ(run_and_read(executor, workspace, out.data(), 8), std::vector<float>(8, 7.0F));
-    EXPECT_EQ(max, std::vector<float>(16, 8.0F));  // 4 features of 1 x 2, scale 1
-    EXPECT_EQ(sum, std::vector<float>(16, 1.0F));
-    EXPECT_EQ(handles.memory, std::vector<float>(handles.memory.size(), 0.0F)) << "an old address was used";
-    EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+    for (const Inputs& inputs : kInputs) {
+        SCOPED_TRACE(traits(inputs.version).name);
+        Handles handles({2, 1, 4}, {2, 1, 8}, {1, 2});
+        uint64_t workspace = 0;
+        aclOpExecutor* executor = handles.plan(&workspace, inputs.version);
+        ASSERT_EQ(aclSetAclOpExecutorRepeatable(executor), 0);
+        std::vector<float> query(8, 1.0F), key(8, 2.0F), value(8, 7.0F), out(8), max(16), sum(16);
+        EXPECT_EQ(aclSetInputTensorAddr(executor, inputs.query, handles.tensors[0], query.data()), 0);
+        EXPECT_EQ(aclSetInputTensorAddr(executor, inputs.key, handles.tensors[1], key.data()), 0);
+        EXPECT_EQ(aclSetInputTensorAddr(executor, inputs.value, handles.tensors[2], value.data()), 0);
+        EXPECT_EQ(aclSetOutputTensorAddr(executor, 0, handles.tensors[4], max.data()), 0);
+        EXPECT_EQ(aclSetOutputTensorAddr(executor, 1, handles.tensors[5], sum.data()), 0);
+        EXPECT_EQ(aclSetOutputTensorAddr(executor, 3, handles.tensors[3], out.data()), 0);
+        EXPECT_EQ(aclSetInputTensorAddr(executor, inputs.count, handles.tensors[2], value.data()), 161002);
+        EXPECT_EQ(aclSetOutputTensorAddr(executor, 4, handles.tensors[3], out.data()), 161002);
+        EXPECT_EQ(run_and_read(executor, workspace, out.data(), 8, inputs.version), std::vector<float>(8, 7.0F));
+        EXPECT_EQ(max, std::vector<float>(16, 8.0F));  // 4 features of 1 x 2, scale 1
+        EXPECT_EQ(sum, std::vector<float>(16, 1.0F));
+        EXPECT_EQ(handles.memory, std::vector<float>(handles.memory.size(), 0.0F)) << "an old address was used";
+        EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+    }
+}
+
+// 2.15: every version is an operator of its own.
+TEST(Planning, ExecutorsRunInTheirOwnVersion) {
+    const Handles handles({2, 1, 4}, {2, 1, 8}, {1, 2});
+    for (const Version planned : tnd_versions()) {
+        uint64_t workspace_size = 0;
+        aclOpExecutor* executor = handles.plan(&workspace_size, planned);
+        ASSERT_EQ(aclSetAclOpExecutorRepeatable(executor), 0);
+        const std::unique_ptr<std::byte[]> workspace(new std::byte[workspace_size]);
+        for (const Version run : tnd_versions()) {
+            const bool same = std::strcmp(traits(planned).name, traits(run).name) == 0;
+            EXPECT_EQ(phase_two(run, workspace.get(), workspace_size, executor, nullptr), same ? 0 : 161002);
+        }
+        EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+    }
+}
+
+// The maximum is one for all lists with as many entries, with dropout or without.
+TEST(Planning, MaximumOfAllLists) {
+    const auto workspace = [](Version version, const std::vector<int64_t>& lengths, double keep_prob) {
+        Call call = varlen_call(lengths, lengths);
+        call.version = version;
+        call.keep_prob = keep_prob;
+        if (keep_prob < 1) call.drop_mask = TensorSpec{.shape = {100000}, .dtype = ACL_UINT8};
+        return run(call, true).workspace_size;
+    };
+    const uint64_t maximum = workspace(Version::kVarLenV5Max, {100, 100, 100}, 1.0);
+    EXPECT_EQ(workspace(Version::kVarLenV5Max, {300, 0, 0}, 0.5), maximum);
+    EXPECT_EQ(workspace(Version::kVarLenV5Max, {1, 1, 298}, 1.0), maximum);
+    for (const auto& lengths : {std::vector<int64_t>{100, 100, 100}, {300, 0, 0}, {1, 1, 298}, {65, 65, 170}}) {
+        EXPECT_LE(workspace(Version::kVarLenV5, lengths, 1.0), maximum);
+        EXPECT_LE(workspace(Version::kVarLenV5, lengths, 0.5), maximum);
+    }
+}
+
+// The formula of the header, where the number of threads does not enter: one head, one block of 64 rows. 63 bytes more
+// let the run start at a multiple of 64, wherever the caller's memory lies.
+TEST(Planning, WorkspaceIsWhatTheHeaderSays) {
+    const auto rounded = [](int64_t bytes) { return static_cast<uint64_t>((bytes + 63) / 64 * 64 + 63); };
+    for (const int64_t d : {1, 8, 100, 768}) {
+        const int64_t dv = (d + 1) / 2;
+        const Call dense = dense_call("BSND", {.b = 1, .n = 1, .nkv = 1, .sq = 64, .skv = 300, .d = d, .dv = dv});
+        EXPECT_EQ(run(dense, true).workspace_size, rounded(256 * (2 * d + 3 * dv + 128)));
+    }
+    Call rope = varlen_call({64}, {70}, 1, 1, 32);
+    rope.version = Version::kVarLenV3;
+    set_dtype(rope, ACL_BF16);
+    rope.query_rope = TensorSpec{.shape = {64, 1, 16}, .dtype = ACL_BF16};
+    rope.key_rope = TensorSpec{.shape = {70, 1, 16}, .dtype = ACL_BF16};
+    rope.mask = compressed_mask();
+    rope.sparse_mode = 3;
+    EXPECT_EQ(run(rope, true).workspace_size, rounded(256 * (2 * (32 + 16) + 3 * 32 + 128)));
 }
 
 }  // namespace

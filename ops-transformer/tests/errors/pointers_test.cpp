@@ -24,11 +24,13 @@ const Pointer kRequired[] = {
     {"attentionOutOut", [](Call& c) { c.out.reset(); }},
 };
 
-Call make_call(bool varlen) {
-    return varlen ? varlen_call() : dense_call();
+Call make_call(Version version) {
+    Call call = traits(version).dense ? dense_call() : varlen_call();
+    call.version = version;
+    return call;
 }
 
-class Pointers : public ::testing::TestWithParam<bool> {};
+class Pointers : public ::testing::TestWithParam<Version> {};
 
 // 3.1, 3.2
 TEST_P(Pointers, EachRequiredOneIsNamed) {
@@ -56,6 +58,15 @@ TEST_P(Pointers, OptionalOnesMayBeNullOrEmpty) {
     for (const TensorSpec& absent : {empty, scalar}) {
         call.real_shift = call.drop_mask = call.padding_mask = call.mask = call.softmax_out = absent;
         call.prefix.emplace();
+        const VersionTraits& has = traits(call.version);
+        if (has.pse_type) call.q_start = call.kv_start = list({});
+        if (has.sink) call.sink = absent;
+        if (has.rope) call.query_rope = call.key_rope = absent;
+        if (has.softmax_layout) call.softmax_out_layout = "";
+        if (has.everything) {
+            call.d_scale_q = call.d_scale_k = call.d_scale_v = absent;
+            call.q_ends = call.kv_ends = list({});
+        }
         const Outcome outcome = run(call);
         EXPECT_EQ(outcome.code, 0) << outcome.text;
     }
@@ -72,8 +83,16 @@ TEST_P(Pointers, SizesThatNoTensorCanHave) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Pointers, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "VarLen" : "Dense"; });
+std::vector<Version> every_version() {
+    std::vector<Version> versions = dense_versions();
+    for (const Version version : varlen_versions()) versions.push_back(version);
+    return versions;
+}
+
+INSTANTIATE_TEST_SUITE_P(, Pointers, ::testing::ValuesIn(every_version()), [](const auto& info) {
+    const std::string name = traits(info.param).name + std::string("aclnnFlashAttention").size();
+    return info.param == Version::kVarLenV5Max ? name + "Max" : name;
+});
 
 }  // namespace
 }  // namespace flash_attention::testing

@@ -63,6 +63,55 @@ TEST_F(Warnings, KeepProbWithoutMask) {
     EXPECT_EXIT(run_and_exit(call), kSuccess, "keepProb 0.9 has no effect because dropMaskOptional is nullptr");
 }
 
+TEST_F(Warnings, OneStartIndexAlone) {  // 6.17
+    Call call = dense_call("BNSD", {.sq = 5, .skv = 5});
+    call.version = Version::kScoreV2;
+    call.pse_type = 2;
+    call.real_shift = TensorSpec{.shape = {4}};
+    call.q_start = list({7});
+    EXPECT_EXIT(run_and_exit(call), kSuccess,
+                "qStartIdxOptional without kvStartIdxOptional has no effect: both count as 0");
+    call.q_start = list({});
+    call.kv_start = list({7});
+    EXPECT_EXIT(run_and_exit(call), kSuccess,
+                "kvStartIdxOptional without qStartIdxOptional has no effect: both count as 0");
+}
+
+TEST_F(Warnings, StatisticsLayoutThatDoesNotExist) {  // 6.19
+    Call call = varlen_call();
+    call.softmax_out_layout = "TND";
+    for (const Version version : only(tnd_versions(), &VersionTraits::softmax_layout)) {
+        call.version = version;
+        EXPECT_EXIT(run_and_exit(call), kSuccess,
+                    "softmaxOutLayout \"TND\" is not supported and counts as \"\": expected \"\" or "
+                    "\"same_as_input\"");
+    }
+}
+
+TEST_F(Warnings, PrefixThatIsNotValid) {
+    Call call = dense_call();
+    call.mask = TensorSpec{.shape = {2, 1, 3, 5}, .dtype = ACL_BOOL};
+    call.sparse_mode = 5;
+    const char* const text = "prefixOptional is not valid: sparseMode 5 shows what attenMaskOptional shows";
+    EXPECT_EXIT(run_and_exit(call), kSuccess, text);
+    call.prefix = list({3, 6});
+    EXPECT_EXIT(run_and_exit(call), kSuccess, text);
+}
+
+TEST_F(Warnings, ArgumentsOfTndForDenseBatches) {
+    Call call = dense_call("BSND");
+    call.version = Version::kScoreV4;
+    call.q_ends = list({3, 6});
+    EXPECT_EXIT(run_and_exit(call), kSuccess, "actualSeqQLenOptional has no effect for inputLayout \"BSND\"");
+    call.q_ends.reset();
+    call.kv_ends = list({5, 10});
+    EXPECT_EXIT(run_and_exit(call), kSuccess, "actualSeqKvLenOptional has no effect for inputLayout \"BSND\"");
+    call.kv_ends.reset();
+    call.softmax_out_layout = "same_as_input";
+    EXPECT_EXIT(run_and_exit(call), kSuccess,
+                "softmaxOutLayout \"same_as_input\" has no effect for inputLayout \"BSND\"");
+}
+
 TEST_F(Warnings, ReservedOutput) {
     Call call = dense_call();
     call.softmax_out = TensorSpec{.shape = {2, 4, 3, 5}};
@@ -93,6 +142,24 @@ TEST_F(Warnings, NoneForOrdinaryCalls) {
     call.sparse_mode = 3;
     call.next = 0;
     EXPECT_EXIT(run_and_exit(call), kSuccess, "^$");
+
+    call.version = Version::kVarLenV5;
+    call.softmax_out_layout = "same_as_input";
+    call.pse_type = 2;
+    call.real_shift = TensorSpec{.shape = {4}};
+    call.q_start = call.kv_start = list({7});
+    call.sink = TensorSpec{.shape = {4}};
+    call.drop_mask = TensorSpec{.shape = {100}, .dtype = ACL_UINT8};
+    call.keep_prob = 0.5;
+    EXPECT_EXIT(run_and_exit(call), kSuccess, "^$");
+
+    call = dense_call();
+    call.version = Version::kScoreV4;
+    call.softmax_out_layout = "";
+    call.mask = TensorSpec{.shape = {2, 1, 3, 5}, .dtype = ACL_BOOL};
+    call.sparse_mode = 5;
+    call.prefix = list({3, 2});
+    EXPECT_EXIT(run_and_exit(call), kSuccess, "^$");
 }
 
 TEST_F(Warnings, InstructionSetThatIsMissing) {
@@ -114,8 +181,29 @@ TEST_F(Warnings, DebugLogHasAllArguments) {
         "actualSeqQLenOptional=\\[1, 2, 3, 4, 5, 6, 7, 8\\]...\\(10 entries, last 10\\), "
         "actualSeqKvLenOptional=\\[2, 4, 6, 8, 10, 12, 14, 16\\]...\\(10 entries, last 20\\), scaleValue=0.5, "
         "keepProb=1, preTokens=2147483647, nextTokens=2147483647, headNum=1, inputLayout=\"TND\", innerPrecise=0, "
-        "sparseMode=0, softmaxMaxOut=FLOAT\\[10, 1, 8\\], softmaxSumOut=FLOAT\\[10, 1, 8\\], "
+        "sparseMode=0, pseType=1, softmaxMaxOut=FLOAT\\[10, 1, 8\\], softmaxSumOut=FLOAT\\[10, 1, 8\\], "
         "attentionOutOut=FLOAT\\[10, 1, 8\\]");
+}
+
+TEST_F(Warnings, DebugLogHasArgumentsOfLaterVersions) {
+    Call call = varlen_call({2}, {2}, 1, 1, 8);
+    call.version = Version::kVarLenV5;
+    set_dtype(call, ACL_BF16);
+    call.query_rope = call.key_rope = TensorSpec{.shape = {2, 1, 4}, .dtype = ACL_BF16};
+    call.mask = compressed_mask();
+    call.sparse_mode = 3;
+    call.sink = TensorSpec{.shape = {1}};
+    call.q_start = list({7});
+    call.kv_start = list({8, 9});
+    call.softmax_out_layout = "same_as_input";
+    const char* const texts[] = {"aclnnFlashAttentionVarLenScoreV5",
+                                 "queryRope=BFLOAT16\\[2, 1, 4\\]",
+                                 "keyRope=BFLOAT16\\[2, 1, 4\\]",
+                                 "sinkOptional=FLOAT\\[1\\]",
+                                 "qStartIdxOptional=\\[7\\], kvStartIdxOptional=\\[8, 9\\]",
+                                 "pseType=1",
+                                 "softmaxOutLayout=\"same_as_input\""};
+    for (const char* text : texts) EXPECT_EXIT(run_and_exit(call, "ASCEND_CPU_LOG", "debug"), kSuccess, text);
 }
 
 TEST_F(Warnings, DebugLogOfNullPointers) {

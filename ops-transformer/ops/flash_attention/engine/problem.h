@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/bias.h"
 #include "engine/visibility.h"
 
 namespace flash_attention {
@@ -17,7 +18,21 @@ constexpr int64_t element_bytes(ElementType type) {
 }
 
 // Where the engine finds or puts an operand; indexes Addresses.
-enum Operand { kQuery, kKey, kValue, kAttenMask, kAttentionOut, kSoftmaxMax, kSoftmaxSum, kOperandCount };
+enum Operand {
+    kQuery,
+    kKey,
+    kValue,
+    kQueryRope,
+    kKeyRope,
+    kBias,      // tensor of the query's type, or fp32 slopes
+    kDropMask,  // packed bits, 1 = keep
+    kAttenMask,
+    kSink,  // fp32, one a query head, side by side
+    kAttentionOut,
+    kSoftmaxMax,
+    kSoftmaxSum,
+    kOperandCount
+};
 
 // Base addresses of one run, one per operand; nullptr for operands that the problem does not use.
 using Addresses = std::array<void*, kOperandCount>;
@@ -28,16 +43,28 @@ struct RowStrides {
     int64_t head = 0;
 };
 
+// Where a sequence finds its bias.
+struct SequenceBias {
+    int64_t origin = 0;                       // element of head 0: the slope, or the entry of (row 0, key 0)
+    RowStrides strides{};                     // row 0: one bias row serves all query rows
+    int64_t columns = 0;                      // of a stored row
+    int64_t first_row = 0, first_column = 0;  // of this sequence in the matrix that a compressed bias stands for
+    int64_t diagonal = 0;                     // slopes: distance = |j - i + diagonal|
+};
+
 // One sequence of one batch: a q_len x kv_len attention for each query head. Offsets are elements from the operand's
 // base address to the entry of row 0 (key 0), head 0.
 struct Sequence {
     int64_t q_len = 0;
     int64_t kv_len = 0;  // 0: nothing to attend to; output, maximum and sum of its rows become 0
     int64_t query = 0, key = 0, value = 0, out = 0;
-    int64_t stats = 0;         // softmax maximum and sum share their layout
-    RowStrides stats_strides;  // a row's entry is eight equal floats side by side
-    int64_t mask = 0;          // explicit mask, bytes, non-zero = hidden
-    Band band;                 // which keys a row may see, besides the explicit mask
+    int64_t query_rope = 0, key_rope = 0;
+    int64_t stats = 0;           // softmax maximum and sum share their layout
+    RowStrides stats_strides{};  // a row's entry is eight equal floats side by side
+    int64_t mask = 0;            // explicit mask, bytes, non-zero = hidden
+    SequenceBias bias{};
+    int64_t drop_bit = 0;  // of (head 0, row 0, key 0); the bits of row, head and sequence follow without padding
+    Band band{};           // which keys a row may see, besides the explicit mask
 };
 
 struct Problem {
@@ -48,6 +75,13 @@ struct Problem {
     int64_t value_dim = 0;
     float scale = 1.0F;  // any finite number
     RowStrides query, key, value, out;
+    RowStrides query_rope, key_rope;
+    int64_t rope_dim = 0;  // 0: no rope part
+    BiasKind bias = BiasKind::kNone;
+    int64_t bias_full_rows = 0;  // rows of the matrix that a compressed bias stands for; 0: every row is stored
+    bool has_drop_mask = false;
+    float keep_prob = 1.0F;  // divides the weights that a drop mask keeps
+    bool has_sink = false;
     bool has_mask = false;
     RowStrides mask;  // row: between query rows; head: between query heads, 0 when heads share the mask
     std::vector<Sequence> sequences;

@@ -17,7 +17,7 @@ int64_t sum_of_clamped(int64_t begin, int64_t end, int64_t shift, int64_t low, i
 
 }  // namespace
 
-Band make_band(SparseMode mode, int64_t pre, int64_t next, int64_t q_len, int64_t kv_len) {
+Band make_band(SparseMode mode, int64_t pre, int64_t next, int64_t prefix, int64_t q_len, int64_t kv_len) {
     // No edge further away than this can be told from infinity; clamping first keeps the sums below from overflowing.
     const int64_t far = q_len + kv_len;
     pre = std::clamp(pre, -far, far);
@@ -36,6 +36,10 @@ Band make_band(SparseMode mode, int64_t pre, int64_t next, int64_t q_len, int64_
             break;
         case SparseMode::kRightDownCausal:
             band.last = bottom_right;
+            break;
+        case SparseMode::kPrefix:
+            band.last = bottom_right;
+            band.prefix = std::clamp(prefix, int64_t{0}, kv_len);
             break;
         case SparseMode::kBand:
             band.first = bottom_right - pre;

@@ -25,13 +25,15 @@ struct Band {
     int64_t prefix = 0;
 };
 
-// The numbers are those of the operators' sparseMode argument.
-enum class SparseMode { kDefault = 0, kAll = 1, kLeftUpCausal = 2, kRightDownCausal = 3, kBand = 4 };
+// The numbers are those of the operators' sparseMode argument. Of its other values 6 is the compressed form of 5, and 7
+// and 8 are mixtures: one sequence is kBand, the others are kRightDownCausal or kLeftUpCausal.
+enum class SparseMode { kDefault = 0, kAll = 1, kLeftUpCausal = 2, kRightDownCausal = 3, kBand = 4, kPrefix = 5 };
 
 // The band of a sequence. Modes 0 and 4 read pre and next (rows see at most `pre` keys to the left of the diagonal and
 // `next` to the right of it; negative values move the edge across); the diagonal starts at the top left corner for
-// modes 0 and 2 and ends at the bottom right corner for modes 3 and 4. Any int64 is legal for pre and next.
-Band make_band(SparseMode mode, int64_t pre, int64_t next, int64_t q_len, int64_t kv_len);
+// modes 0 and 2 and ends at the bottom right corner for modes 3, 4 and 5. Mode 5 is mode 3
+// plus the keys before `prefix`. Any int64 is legal for pre, next and prefix.
+Band make_band(SparseMode mode, int64_t pre, int64_t next, int64_t prefix, int64_t q_len, int64_t kv_len);
 
 // The keys that row `row` sees, within [0, kv_len).
 KeyRange visible_keys(const Band& band, int64_t row, int64_t kv_len);

@@ -5,23 +5,52 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/bias.h"
 #include "engine/visibility.h"
 
 namespace flash_attention {
 
-// A block of consecutive query rows of one head: everything a forward kernel needs. Strides in elements; features of
-// query, key, value and out lie side by side.
+// Rows of one head; features lie side by side.
+struct Rows {
+    const void* data = nullptr;
+    int64_t stride = 0;  // between rows, in elements
+};
+
+// One part of the features that make up a score: those of the head, or those of the rope part.
+struct FeaturePart {
+    Rows query;  // from the first row of the block
+    Rows key;    // from key 0 of the sequence
+    int64_t dim = 0;
+};
+
+// The bias as a block sees it.
+struct BlockBias {
+    BiasKind kind = BiasKind::kNone;
+    Rows rows;              // tensors: from entry (row 0, key 0) of the head; stride 0: one row for all
+    int64_t columns = 0;    // of a stored row; there is nothing behind them
+    int64_t full_rows = 0;  // of the matrix that a compressed bias stands for, else 0
+    int64_t first_row = 0, first_column = 0;  // of the sequence in that matrix
+    float slope = 0.0F;
+    int64_t diagonal = 0;
+};
+
+// A block of consecutive query rows of one head: everything a forward kernel needs.
 struct ForwardBlock {
-    const void* query;  // first row of the block
-    const void* key;    // key 0 of the sequence
-    const void* value;
-    void* out;   // first row of the block
-    float* max;  // first row of the block; each row gets eight equal floats
+    FeaturePart parts[2];  // of the head, and of the rope part (dim 0: there is none)
+    Rows value;            // from key 0 of the sequence
+    void* out;             // first row of the block
+    float* max;            // first row of the block; each row gets eight equal floats
     float* sum;
+    int64_t out_stride, stats_stride;
     const uint8_t* mask;  // element (first row of the block, key 0); nullptr without an explicit mask
-    int64_t query_stride, key_stride, value_stride, out_stride, stats_stride, mask_stride;  // between rows
+    int64_t mask_stride;
+    const uint8_t* drop_mask;  // packed bits; nullptr without dropout
+    int64_t drop_first_bit;    // of (first row of the block, key 0); row after row without padding
+    float keep_prob;           // divides the result when there is a drop mask
+    float sink;                // a score without a value row; -infinity without one
+    BlockBias bias;
     int64_t row_begin, row_end;  // position of the block in its sequence; at most Kernels::query_block rows
-    int64_t kv_len, head_dim, value_dim;
+    int64_t kv_len, value_dim;
     float scale;
     Band band;
 };
@@ -31,8 +60,8 @@ using ForwardKernel = void (*)(const ForwardBlock& block, void* scratch);
 struct Kernels {
     const char* name;  // as in ASCEND_CPU_ISA
     int64_t query_block;
-    ForwardKernel forward[3];  // by ElementType
-    int64_t (*forward_scratch_bytes)(int64_t head_dim, int64_t value_dim);
+    ForwardKernel forward[3];                                               // by ElementType
+    int64_t (*forward_scratch_bytes)(int64_t features, int64_t value_dim);  // features: of all parts together
 };
 
 // ASCEND_CPU_ISA asks for a table that this machine or build does not have.

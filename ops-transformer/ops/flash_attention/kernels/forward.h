@@ -1,8 +1,10 @@
 // Forward attention of one block of query rows, with any lengths and head dimensions.
 //
 //   for each block of keys that the band lets any row see:
-//       S^T = K Q^T                    [key][row], columns are query rows
+//       S^T = K Q^T                    [key][row], columns are query rows; a sum over all parts of the features
+//       add the bias
 //       hide pairs, online softmax     S^T becomes the weights
+//       drop weights
 //       O^T += V^T S^T                 [feature][row]
 //   O = O^T / sum
 //
@@ -21,7 +23,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/bias_tile.h"
 #include "kernels/dispatch.h"
+#include "kernels/dropout_tile.h"
 #include "kernels/rows.h"
 #include "kernels/softmax.h"
 #include "kernels/tile.h"
@@ -41,14 +45,15 @@ inline constexpr int64_t kFeatureGroup = 8 * kFeatureChain;
 struct Scratch {
     float *query, *key, *value, *scores, *partial, *group, *total;
 
-    static int64_t floats(int64_t head_dim, int64_t value_dim) {
-        return kQueryBlock * (2 * head_dim + 3 * value_dim + 2 * kKeyBlock);
+    // `features`: of all parts together.
+    static int64_t floats(int64_t features, int64_t value_dim) {
+        return kQueryBlock * (2 * features + 3 * value_dim + 2 * kKeyBlock);
     }
 
-    Scratch(float* memory, int64_t head_dim, int64_t value_dim) {
-        query = memory;                              // [head_dim][row]
-        key = query + kQueryBlock * head_dim;        // [key][head_dim], for 16-bit types
-        value = key + kKeyBlock * head_dim;          // [key][value_dim], likewise
+    Scratch(float* memory, int64_t features, int64_t value_dim) {
+        query = memory;                              // [feature][row]
+        key = query + kQueryBlock * features;        // [key][feature] of one part, for 16-bit types
+        value = key + kKeyBlock * features;          // [key][value_dim], likewise
         scores = value + kKeyBlock * value_dim;      // [key][row]
         partial = scores + kKeyBlock * kQueryBlock;  // scores of one group of features
         group = partial + kKeyBlock * kQueryBlock;   // [value_dim][row], second level of the sum
@@ -59,23 +64,33 @@ static_assert(kKeyBlock == kQueryBlock, "Scratch::floats counts both as one");
 
 template <class Type>
 void transpose_query(const ForwardBlock& block, int64_t columns, float* query) {
-    const auto* rows = static_cast<const typename Type::Element*>(block.query);
     const int64_t count = block.row_end - block.row_begin;
-    for (int64_t d = 0; d < block.head_dim; d++) {
-        for (int64_t i = 0; i < count; i++) query[d * kQueryBlock + i] = Type::widen(rows[i * block.query_stride + d]);
-        for (int64_t i = count; i < columns; i++) query[d * kQueryBlock + i] = 0.0F;
+    for (const FeaturePart& part : block.parts) {
+        const auto* rows = static_cast<const typename Type::Element*>(part.query.data);
+        for (int64_t d = 0; d < part.dim; d++, query += kQueryBlock) {
+            for (int64_t i = 0; i < count; i++) query[i] = Type::widen(rows[i * part.query.stride + d]);
+            for (int64_t i = count; i < columns; i++) query[i] = 0.0F;
+        }
     }
 }
 
-// S^T = K Q^T for a block of keys.
-inline void multiply_features(FloatRows key, const Scratch& scratch, int64_t keys, int64_t head_dim, int64_t columns) {
-    for (int64_t first = 0; first < head_dim; first += kFeatureGroup) {
-        const int64_t end = std::min(first + kFeatureGroup, head_dim);
-        float* const sum = first == 0 ? scratch.scores : scratch.partial;
-        for (int64_t d = first; d < end; d += kFeatureChain)
-            multiply({key.data + d, key.stride, 1}, scratch.query + d * kQueryBlock, keys,
-                     std::min(kFeatureChain, end - d), columns, d > first, sum);
-        if (first > 0) add_to(scratch.partial, keys, columns, scratch.scores);
+// S^T = K Q^T for the keys [begin, end), over all parts of the features.
+template <class Type>
+void multiply_features(const ForwardBlock& block, const Scratch& scratch, int64_t begin, int64_t end, int64_t columns) {
+    const int64_t keys = end - begin;
+    const float* query = scratch.query;
+    float* sum = scratch.scores;  // of the first group; later ones are formed on their own and added
+    for (const FeaturePart& part : block.parts) {
+        const FloatRows key = widen_rows<Type>(part.key, begin, end, part.dim, scratch.key);
+        for (int64_t first = 0; first < part.dim; first += kFeatureGroup) {
+            const int64_t last = std::min(first + kFeatureGroup, part.dim);
+            for (int64_t d = first; d < last; d += kFeatureChain)
+                multiply({key.data + d, key.stride, 1}, query + d * kQueryBlock, keys,
+                         std::min(kFeatureChain, last - d), columns, d > first, sum);
+            if (sum == scratch.partial) add_to(sum, keys, columns, scratch.scores);
+            sum = scratch.partial;
+        }
+        query += part.dim * kQueryBlock;
     }
 }
 
@@ -102,14 +117,15 @@ inline void add_visible_products(FloatRows value, const VisibleTile& visible, co
 template <class Type>
 void write_results(const ForwardBlock& block, const Softmax& softmax, const float* total) {
     auto* out = static_cast<typename Type::Element*>(block.out);
+    const float keep_prob = block.drop_mask != nullptr ? block.keep_prob : 1.0F;
     for (int64_t i = 0; i < block.row_end - block.row_begin; i++) {
-        const bool no_keys = block.kv_len == 0;
-        const bool zero = no_keys || softmax.empty(i);
-        const float sum = softmax.sum(i);
+        const Softmax::Row row =
+            block.kv_len == 0 ? Softmax::Row{0.0F, 0.0F, 1.0F, true} : softmax.finish(i, block.sink);
+        const float divisor = row.divisor * keep_prob;
         for (int64_t f = 0; f < block.value_dim; f++)
-            out[i * block.out_stride + f] = Type::narrow(zero ? 0.0F : total[f * kQueryBlock + i] / sum);
-        std::fill_n(block.max + i * block.stats_stride, 8, no_keys ? 0.0F : softmax.max(i));
-        std::fill_n(block.sum + i * block.stats_stride, 8, no_keys ? 0.0F : sum);
+            out[i * block.out_stride + f] = Type::narrow(row.empty ? 0.0F : total[f * kQueryBlock + i] / divisor);
+        std::fill_n(block.max + i * block.stats_stride, 8, row.max);
+        std::fill_n(block.sum + i * block.stats_stride, 8, row.sum);
     }
 }
 
@@ -117,8 +133,8 @@ template <class Type>
 void forward(const ForwardBlock& block, void* memory) {
     const int64_t rows = block.row_end - block.row_begin;
     const int64_t columns = (rows + kTileVecs * kLanes - 1) / (kTileVecs * kLanes) * (kTileVecs * kLanes);
-    const int64_t head_dim = block.head_dim, value_dim = block.value_dim;
-    const Scratch scratch(static_cast<float*>(memory), head_dim, value_dim);
+    const int64_t features = block.parts[0].dim + block.parts[1].dim, value_dim = block.value_dim;
+    const Scratch scratch(static_cast<float*>(memory), features, value_dim);
     std::fill_n(scratch.group, kQueryBlock * value_dim, 0.0F);
     std::fill_n(scratch.total, kQueryBlock * value_dim, 0.0F);
     Softmax softmax;
@@ -138,17 +154,17 @@ void forward(const ForwardBlock& block, void* memory) {
     for (int64_t begin = keys.begin / kKeyBlock * kKeyBlock; begin < keys.end; begin += kKeyBlock) {
         const int64_t end = std::min(begin + kKeyBlock, block.kv_len);
         const int64_t count = end - begin;
-        const bool full = visible.fill(block, begin, end);
+        bool full = visible.fill(block, begin, end);
         if (!full && visible.nothing_visible(count)) continue;
 
-        const FloatRows key = widen_rows<Type>(block.key, block.key_stride, begin, end, head_dim, scratch.key);
-        multiply_features(key, scratch, count, head_dim, columns);
-
-        if (softmax.weigh(full ? nullptr : &visible, count, columns, block.scale, scratch.scores)) {
+        multiply_features<Type>(block, scratch, begin, end, columns);
+        if (add_bias<Type>(block, begin, count, scratch.scores, visible)) full = false;
+        if (softmax.weigh(full ? nullptr : &visible, count, columns, remaining_scale(block), scratch.scores)) {
             scale_columns(softmax.shrink(), value_dim, columns, scratch.group);
             scale_columns(softmax.shrink(), value_dim, columns, scratch.total);
         }
-        const FloatRows value = widen_rows<Type>(block.value, block.value_stride, begin, end, value_dim, scratch.value);
+        if (block.drop_mask != nullptr) drop_weights(block, begin, count, scratch.scores);
+        const FloatRows value = widen_rows<Type>(block.value, begin, end, value_dim, scratch.value);
         if (full || all_finite(value, count, value_dim))
             multiply({value.data, 1, value.stride}, scratch.scores, value_dim, count, columns, true, scratch.group);
         else

@@ -6,8 +6,8 @@ namespace flash_attention::portable {
 
 namespace {
 
-int64_t forward_scratch_bytes(int64_t head_dim, int64_t value_dim) {
-    return Scratch::floats(head_dim, value_dim) * static_cast<int64_t>(sizeof(float));
+int64_t forward_scratch_bytes(int64_t features, int64_t value_dim) {
+    return Scratch::floats(features, value_dim) * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/dispatch.h"
 #include "opbase/float16.h"
 
 namespace flash_attention::portable {
@@ -32,13 +33,13 @@ struct FloatRows {
 
 // Rows [begin, end) of `cols` features as floats: fp32 is read where it lies, 16-bit types are widened into `buffer`.
 template <class Type>
-FloatRows widen_rows(const void* base, int64_t stride, int64_t begin, int64_t end, int64_t cols, float* buffer) {
-    const auto* rows = static_cast<const typename Type::Element*>(base) + begin * stride;
+FloatRows widen_rows(const Rows& from, int64_t begin, int64_t end, int64_t cols, float* buffer) {
+    const auto* rows = static_cast<const typename Type::Element*>(from.data) + begin * from.stride;
     if constexpr (sizeof(typename Type::Element) == sizeof(float)) {
-        return {rows, stride};
+        return {rows, from.stride};
     } else {
         for (int64_t r = 0; r < end - begin; r++)
-            for (int64_t c = 0; c < cols; c++) buffer[r * cols + c] = Type::widen(rows[r * stride + c]);
+            for (int64_t c = 0; c < cols; c++) buffer[r * cols + c] = Type::widen(rows[r * from.stride + c]);
         return {buffer, cols};
     }
 }

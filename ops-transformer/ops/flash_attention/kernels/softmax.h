@@ -69,16 +69,31 @@ class Softmax {
 
     const float* shrink() const { return shrink_; }
 
-    // Results of one row after the last close_group. A row is empty when it has seen no key or only scores of
-    // -infinity: its maximum has not moved, and its sum is 0 because no NaN came by either.
-    bool empty(int64_t row) const { return max_[row] == -kInfinity && total_sum_[row] == 0.0F; }
-    float max(int64_t row) const {
-        if (empty(row)) return -FLT_MAX;
-        return std::isnan(total_sum_[row]) && max_[row] != kInfinity ? total_sum_[row] : max_[row];
+    // What a row's statistics become after the last close_group, and what its output is divided by, before dropout.
+    struct Row {
+        float max, sum, divisor;
+        bool empty = false;  // the output is 0, also where visible values with a weight of 0 are NaN
+    };
+
+    // A sink is one more score, without a value; -infinity when there is none. It joins at the end, so that a row that
+    // saw no key is known whatever the sink is: its output is 0. A row is empty when it has seen no key or only scores
+    // of -infinity: its maximum has not moved, and its sum is 0 because no NaN came by either.
+    Row finish(int64_t row, float sink) const {
+        const float max = max_[row], sum = total_sum_[row];
+        const bool empty = max == -kInfinity && sum == 0.0F;
+        if (empty && sink == -kInfinity) return {-FLT_MAX, FLT_MAX, 1.0F, true};
+        if (empty) return {sink, 1.0F + (sink - sink), 1.0F, true};  // the sum is NaN unless the sink is finite
+        if (sink == -kInfinity) return {with_nan(max, sum), sum, sum};
+        const float both = sink > max ? sink : max;
+        const float shrink = std::exp(max - both);
+        const float total = sum * shrink + std::exp(sink - both);
+        return {with_nan(both, total), total, total / shrink};
     }
-    float sum(int64_t row) const { return empty(row) ? FLT_MAX : total_sum_[row]; }
 
   private:
+    // A NaN score goes into the sum; the maximum shows it too, unless it is infinite anyway.
+    static float with_nan(float max, float sum) { return std::isnan(sum) && max != kInfinity ? sum : max; }
+
     float max_[kQueryBlock];
     float block_sum_[kQueryBlock];
     float group_sum_[kQueryBlock];

@@ -33,6 +33,8 @@ class VisibleTile {
 
     uint64_t operator[](int64_t key) const { return rows_[key]; }
 
+    void hide(int64_t key, int64_t row) { rows_[key] &= ~(uint64_t{1} << row); }
+
     bool nothing_visible(int64_t keys) const {
         uint64_t seen = 0;
         for (int64_t j = 0; j < keys; j++) seen |= rows_[j];

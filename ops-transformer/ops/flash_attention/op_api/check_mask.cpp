@@ -17,7 +17,7 @@ using opbase::ParameterError;
 using opbase::to_string;
 
 constexpr int64_t kCompressedSize = 2048;
-constexpr int64_t kLastModeSoFar = 4;
+constexpr int64_t kCompressedPrefixRows = 3072;  // for the mode with prefixes: the triangle, then half open rows
 
 // A mask shape as four sizes; two-dimensional shapes have 1, 1 in front, which also says how they are shared.
 using MaskShape = std::array<int64_t, 4>;
@@ -45,17 +45,15 @@ void check_mode(const ScoreRequest& request) {
         throw ParameterError(fmt::format("sparseMode {} is not supported: expected {}", mode,
                                          request.varlen ? "0, 1, 2, 3, 4, 6, 7 or 8" : "0..6"));
     }
-    if (mode > kLastModeSoFar) {
-        throw ParameterError(fmt::format("sparseMode {} is not supported yet: expected 0, 1, 2, 3 or 4", mode));
-    }
 }
 
 MaskForm check_compressed(const ScoreRequest& request, const MaskShape& shape) {
-    if (shape == MaskShape{1, 1, kCompressedSize, kCompressedSize}) return MaskForm::kCompressed;
+    const int64_t rows = request.sparse_mode == 6 ? kCompressedPrefixRows : kCompressedSize;
+    if (shape == MaskShape{1, 1, rows, kCompressedSize}) return MaskForm::kCompressed;
     throw ParameterError(
         fmt::format("sparseMode {} needs a compressed attenMaskOptional of shape [{}, {}]: got {}. Use sparseMode 0 or "
                     "1 for a full mask",
-                    request.sparse_mode, kCompressedSize, kCompressedSize, to_string(request.atten_mask->shape)));
+                    request.sparse_mode, rows, kCompressedSize, to_string(request.atten_mask->shape)));
 }
 
 // True for [B, N, q, kv], [B, 1, q, kv], [1, 1, q, kv] and [q, kv].
@@ -65,7 +63,19 @@ bool is_shared_mask(const MaskShape& shape, int64_t batch, int64_t heads, int64_
 }
 
 MaskForm check_full_fixed(const ScoreRequest& request, const ScoreSizes& sizes, const MaskShape& shape) {
-    if (is_shared_mask(shape, sizes.batch, sizes.query_heads, sizes.q_len, sizes.kv_len)) return MaskForm::kFull;
+    const bool fits = is_shared_mask(shape, sizes.batch, sizes.query_heads, sizes.q_len, sizes.kv_len);
+    // Prefixes differ between batch entries, and so does their mask.
+    const bool per_batch = request.atten_mask->rank() == 4 && shape[0] == sizes.batch;
+    const bool prefix = request.sparse_mode == 5;
+    if (fits && (!prefix || per_batch || sizes.batch == 1)) return MaskForm::kFull;
+    if (prefix) {
+        throw ParameterError(
+            fmt::format("attenMaskOptional shape {} is not supported by sparseMode 5: expected [{}, N, Sq, Skv] or "
+                        "[{}, 1, Sq, Skv] "
+                        "with N={}, Sq={}, Skv={}",
+                        to_string(request.atten_mask->shape), sizes.batch, sizes.batch, sizes.query_heads, sizes.q_len,
+                        sizes.kv_len));
+    }
     throw ParameterError(fmt::format(
         "attenMaskOptional shape {} is not supported: expected [{}, N, Sq, Skv], [{}, 1, Sq, Skv], [1, 1, Sq, Skv] or "
         "[Sq, Skv] with N={}, Sq={}, Skv={}. Expand the mask over the query axis",
@@ -111,7 +121,8 @@ MaskForm check_mask(const ScoreRequest& request, const ScoreSizes& sizes, const 
         throw ParameterError(fmt::format("attenMaskOptional must have 2 or 4 dimensions: got {}", mask.rank()));
     }
     const MaskShape shape = with_batch_and_heads(mask.shape);
-    if (request.sparse_mode > static_cast<int64_t>(SparseMode::kAll)) return check_compressed(request, shape);
+    const bool full = request.sparse_mode <= 1 || request.sparse_mode == 5;
+    if (!full) return check_compressed(request, shape);
     return request.varlen ? check_full_varlen(request, sizes, lengths, shape) : check_full_fixed(request, sizes, shape);
 }
 

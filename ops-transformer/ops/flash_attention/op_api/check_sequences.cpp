@@ -60,6 +60,16 @@ void check_total(const NamedList& argument, const char* tensor_name, int64_t tok
     }
 }
 
+// Only the version for all layouts can get lists together with a dense layout.
+void warn_about_lists(const ScoreRequest& request, const ScoreSizes& sizes) {
+    const NamedList lists[] = {{"actualSeqQLenOptional", request.q_ends}, {"actualSeqKvLenOptional", request.kv_ends}};
+    for (const NamedList& argument : lists) {
+        if (opbase::is_absent(argument.list)) continue;
+        ascendcl::warn_once("lists of a dense batch", fmt::format("{} has no effect for inputLayout \"{}\"",
+                                                                  argument.name, opbase::layout_name(sizes.layout)));
+    }
+}
+
 }  // namespace
 
 SequenceLengths check_sequences(const ScoreRequest& request, const ScoreSizes& sizes) {
@@ -68,7 +78,8 @@ SequenceLengths check_sequences(const ScoreRequest& request, const ScoreSizes& s
         if (sizes.batch > kMaxSequences) {
             throw ParameterError(fmt::format("batch {} is too large: expected at most {}", sizes.batch, kMaxSequences));
         }
-        lengths.sequences.assign(sizes.batch, make_sequence(sizes.q_len, sizes.kv_len));
+        warn_about_lists(request, sizes);
+        lengths.sequences.assign(sizes.batch, {.q_len = sizes.q_len, .kv_len = sizes.kv_len});
         lengths.max_q = sizes.q_len;
         lengths.max_kv = sizes.kv_len;
         return lengths;

@@ -48,21 +48,20 @@ void check_input_dtypes(const ScoreRequest& request) {
         throw ParameterError(
             fmt::format("query dtype {} is not supported: expected FLOAT16, BFLOAT16 or FLOAT", dtype_name(dtype)));
     }
-    if (!opbase::is_absent(request.real_shift)) {
-        throw ParameterError(
-            fmt::format("realShiftOptional is not supported yet: got a tensor of shape {}, expected nullptr",
-                        to_string(request.real_shift->shape)));
-    }
+    check_bias_type(request);
+    // The head count is not known yet; headNum has to be equal to it.
+    if (request.sink != nullptr && request.sink->dtype != ACL_FLOAT) check_sink(request, request.head_num);
 }
 
 Layout check_layout(const ScoreRequest& request) {
     const auto layout = opbase::parse_layout(request.input_layout);
-    if (request.varlen ? layout == Layout::kTND : layout.has_value() && layout != Layout::kTND) return *layout;
+    if (layout.has_value() && (request.any_layout || request.varlen == (*layout == Layout::kTND))) return *layout;
     // An unterminated string would fill the message with whatever follows it.
     const std::string_view text(request.input_layout, strnlen(request.input_layout, 32));
     throw ParameterError(
         request.varlen ? fmt::format("inputLayout \"{}\" is not supported by VarLen operators: expected TND", text)
-                       : fmt::format("inputLayout \"{}\" is not supported: expected BSH, SBH, BSND or BNSD", text));
+                       : fmt::format("inputLayout \"{}\" is not supported: expected BSH, SBH, {}", text,
+                                     request.any_layout ? "BSND, BNSD or TND" : "BSND or BNSD"));
 }
 
 void check_rank(const NamedTensor& argument, Layout layout) {
@@ -162,24 +161,15 @@ void check_key_against_others(const ScoreRequest& request, const ScoreSizes& siz
 // has, and few enough rows to plan for.
 constexpr int64_t kMaxStatisticsBytes = int64_t{1} << 40;
 
-// Saturates instead of overflowing.
-int64_t product(std::initializer_list<int64_t> sizes) {
-    int64_t result = 1;
-    for (const int64_t size : sizes) {
-        if (__builtin_mul_overflow(result, size, &result)) return INT64_MAX;
-    }
-    return result;
-}
-
 // Expanded views cost no memory, so only these two limits keep sizes from overflowing in what follows.
 void check_addressable(const ScoreRequest& request, const ScoreSizes& sizes) {
     constexpr int64_t kEntryBytes = kStatsCopies * sizeof(float);
-    if (product({sizes.batch, sizes.q_len, sizes.query_heads, kEntryBytes}) > kMaxStatisticsBytes) {
+    if (saturating_product({sizes.batch, sizes.q_len, sizes.query_heads, kEntryBytes}) > kMaxStatisticsBytes) {
         throw ParameterError(
             fmt::format("query shape {} with headNum {} is too large: its softmax statistics exceed {} bytes",
                         to_string(request.query->shape), request.head_num, kMaxStatisticsBytes));
     }
-    if (product({sizes.q_len, sizes.kv_len}) == INT64_MAX) {
+    if (saturating_product({sizes.q_len, sizes.kv_len}) == INT64_MAX) {
         throw ParameterError(fmt::format("query shape {} and key shape {} are too large: their pairs cannot be counted",
                                          to_string(request.query->shape), to_string(request.key->shape)));
     }
@@ -212,7 +202,42 @@ void check_statistics(const NamedTensor& argument, const ScoreSizes& sizes) {
     require_plain_format(argument);
 }
 
+// outDtype and the scales of quantised attention exist in one version only.
+void check_quantised(const ScoreRequest& request) {
+    const NamedTensor scales[] = {{"dScaleQOptional", request.scale_q},
+                                  {"dScaleKOptional", request.scale_k},
+                                  {"dScaleVOptional", request.scale_v}};
+    for (const NamedTensor& scale : scales) {
+        if (opbase::is_absent(scale.tensor)) continue;
+        throw ParameterError(
+            fmt::format("{} belongs to quantised attention, which is not supported: expected nullptr", scale.name));
+    }
+    if (request.out_dtype != 0) {
+        throw ParameterError(fmt::format("outDtype {} is not supported: expected 0", request.out_dtype));
+    }
+}
+
 }  // namespace
+
+int64_t saturating_product(std::initializer_list<int64_t> sizes) {
+    int64_t result = 1;
+    for (const int64_t size : sizes) {
+        if (size == 0) return 0;
+        if (__builtin_mul_overflow(result, size, &result)) result = INT64_MAX;
+    }
+    return result;
+}
+
+int64_t pair_count(const ScoreSizes& sizes, const SequenceLengths& lengths) {
+    if (sizes.layout != Layout::kTND) {
+        return saturating_product({sizes.batch, sizes.query_heads, sizes.q_len, sizes.kv_len});
+    }
+    int64_t pairs = 0;
+    for (const Sequence& s : lengths.sequences) {
+        if (__builtin_add_overflow(pairs, s.q_len * s.kv_len, &pairs)) return INT64_MAX;
+    }
+    return saturating_product({sizes.query_heads, pairs});
+}
 
 void check_required(const ScoreRequest& request) {
     if (request.varlen && request.input_layout != nullptr) check_layout(request);
@@ -236,6 +261,7 @@ ScoreSizes check_inputs(const ScoreRequest& request) {
     const NamedTensor arguments[] = {{"query", request.query}, {"key", request.key}, {"value", request.value}};
     for (const NamedTensor& argument : arguments) require_plain_format(argument);
     check_input_dtypes(request);
+    check_quantised(request);
     if (request.head_num <= 0) {
         throw ParameterError(fmt::format("headNum must be positive: got {}", request.head_num));
     }
@@ -258,6 +284,7 @@ ScoreSizes check_inputs(const ScoreRequest& request) {
 
     check_head_dims(sizes, key_dim);
     check_heads(request, sizes);
+    check_sink(request, sizes.query_heads);
     check_key_against_others(request, sizes);
     check_addressable(request, sizes);
     return sizes;

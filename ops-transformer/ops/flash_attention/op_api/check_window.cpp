@@ -1,11 +1,13 @@
-// Whether preTokens and nextTokens fit the lengths. The operator refuses windows that see nothing, and in varlen calls
-// most windows that leave rows without a visible key. Modes 1 and 2 read neither.
+// Whether preTokens, nextTokens and prefixes fit the lengths. The operator refuses windows that see nothing, and in
+// varlen calls most windows that leave rows without a visible key. Modes 1 and 2 read neither.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "ascendcl/log.h"
 #include "op_api/checks.h"
 #include "opbase/error.h"
+#include "opbase/tensor.h"
 
 namespace flash_attention {
 namespace {
@@ -34,13 +36,12 @@ bool window_sees_something(const Window& window, const Sequence& lengths) {
     return true;
 }
 
-void check_fixed(const ScoreRequest& request, SparseMode mode, const Sequence& lengths) {
+void check_fixed(const ScoreRequest& request, const ScoreSizes& sizes) {
+    const Sequence lengths{.q_len = sizes.q_len, .kv_len = sizes.kv_len};
     Window window = clamped_window(request);
-    if (mode == SparseMode::kBand) {  // measured from the bottom right corner
+    if (request.sparse_mode == 4) {  // measured from the bottom right corner
         window.pre += lengths.q_len - lengths.kv_len;
         window.next += lengths.kv_len - lengths.q_len;
-    } else if (mode != SparseMode::kDefault) {
-        return;
     }
     if (!window_sees_something(window, lengths)) refuse_empty_window(request, lengths);
 }
@@ -69,13 +70,15 @@ void check_varlen_default(const ScoreRequest& request, const SequenceLengths& al
     }
 }
 
+void refuse_more_rows_than_keys(const ScoreRequest& request, const Sequence& lengths, const SequenceLengths& all) {
+    if (lengths.q_len <= lengths.kv_len) return;
+    throw ParameterError(fmt::format("sparseMode {}: batch {} has Sq {} > Skv {} (rows without visible key)",
+                                     request.sparse_mode, &lengths - all.sequences.data(), lengths.q_len,
+                                     lengths.kv_len));
+}
+
 void check_varlen_causal(const ScoreRequest& request, const SequenceLengths& all) {
-    for (const Sequence& lengths : all.sequences) {
-        if (lengths.q_len <= lengths.kv_len) continue;
-        throw ParameterError(fmt::format("sparseMode {}: batch {} has Sq {} > Skv {} (rows without visible key)",
-                                         request.sparse_mode, &lengths - all.sequences.data(), lengths.q_len,
-                                         lengths.kv_len));
-    }
+    for (const Sequence& lengths : all.sequences) refuse_more_rows_than_keys(request, lengths, all);
 }
 
 void check_varlen_band(const ScoreRequest& request, const SequenceLengths& all) {
@@ -91,19 +94,101 @@ void check_varlen_band(const ScoreRequest& request, const SequenceLengths& all) 
     }
 }
 
+// Modes 7 and 8: the band of the one sequence that another call has begun or will end.
+void check_varlen_split(const ScoreRequest& request, const SequenceLengths& all) {
+    const int64_t band = band_sequence(request, all);
+    if (band < 0) return;
+    const Window window = clamped_window(request);
+    const Sequence& lengths = all.sequences[band];
+    const bool last = request.sparse_mode == 7;
+    const int64_t least_next = lengths.q_len - lengths.kv_len;
+    if (window.pre < lengths.kv_len || (last && window.next > 0) || window.next < least_next) {
+        throw ParameterError(
+            fmt::format("{}: its band needs preTokens >= {}{} nextTokens >= {}, got preTokens {} and "
+                        "nextTokens {}",
+                        name_batch(request, lengths, all), lengths.kv_len, last ? ", nextTokens <= 0 and" : " and",
+                        least_next, request.pre_tokens, request.next_tokens));
+    }
+    if (!last) return;
+    for (const Sequence& s : all.sequences) {
+        if (s.q_len > 0 && s.kv_len > 0) refuse_more_rows_than_keys(request, s, all);
+    }
+}
+
+// The prefixes that a sequence may have: with fewer rows than keys, the first row sees at least Skv - Sq keys anyway.
+struct PrefixRange {
+    int64_t least, most;
+    bool holds(int64_t prefix) const { return prefix >= least && prefix <= most; }
+};
+
+PrefixRange prefix_range(const Sequence& lengths) {
+    return {std::max<int64_t>(lengths.kv_len - lengths.q_len, 0), lengths.kv_len};
+}
+
+bool has_pairs(const Sequence& lengths) {
+    return lengths.q_len > 0 && lengths.kv_len > 0;
+}
+
+void check_prefixes(const ScoreRequest& request, const SequenceLengths& all) {
+    if (opbase::is_absent(request.prefix)) {
+        throw ParameterError(fmt::format("prefixOptional cannot be empty for sparseMode {}", request.sparse_mode));
+    }
+    const std::vector<int64_t>& prefixes = request.prefix->values;
+    if (prefixes.size() != all.sequences.size()) {
+        throw ParameterError(fmt::format("prefixOptional has {} entries: expected {}, one for each batch entry",
+                                         prefixes.size(), all.sequences.size()));
+    }
+    for (size_t b = 0; b < prefixes.size(); b++) {
+        const Sequence& lengths = all.sequences[b];
+        const PrefixRange range = prefix_range(lengths);
+        if (!has_pairs(lengths) || range.holds(prefixes[b])) continue;
+        throw ParameterError(fmt::format("prefixOptional[{}] is {}: expected {}..{} ({} .. Skv)", b, prefixes[b],
+                                         range.least, range.most, lengths.q_len > lengths.kv_len ? "0" : "Skv - Sq"));
+    }
+}
+
 }  // namespace
+
+bool has_valid_prefixes(const ScoreRequest& request, const SequenceLengths& lengths) {
+    if (opbase::is_absent(request.prefix) || request.prefix->values.size() != lengths.sequences.size()) return false;
+    for (size_t b = 0; b < lengths.sequences.size(); b++) {
+        const Sequence& s = lengths.sequences[b];
+        if (has_pairs(s) && !prefix_range(s).holds(request.prefix->values[b])) return false;
+    }
+    return true;
+}
+
+int64_t band_sequence(const ScoreRequest& request, const SequenceLengths& lengths) {
+    const auto count = static_cast<int64_t>(lengths.sequences.size());
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t b = request.sparse_mode == 7 ? count - 1 - i : i;
+        if (lengths.sequences[b].q_len > 0) return b;
+    }
+    return -1;
+}
 
 void check_window(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths) {
     if (sizes.q_len == 0 || sizes.nothing_to_attend()) return;
-    const SparseMode mode = static_cast<SparseMode>(request.sparse_mode);
-    if (!request.varlen) {
-        check_fixed(request, mode, make_sequence(sizes.q_len, sizes.kv_len));
-    } else if (mode == SparseMode::kDefault) {
-        check_varlen_default(request, lengths);
-    } else if (mode == SparseMode::kRightDownCausal) {
-        check_varlen_causal(request, lengths);
-    } else if (mode == SparseMode::kBand) {
-        check_varlen_band(request, lengths);
+    switch (request.sparse_mode) {
+        case 0:
+            return request.varlen ? check_varlen_default(request, lengths) : check_fixed(request, sizes);
+        case 3:
+            return request.varlen ? check_varlen_causal(request, lengths) : void();
+        case 4:
+            return request.varlen ? check_varlen_band(request, lengths) : check_fixed(request, sizes);
+        case 5:
+            if (!has_valid_prefixes(request, lengths)) {
+                ascendcl::warn_once("prefixOptional",
+                                    "prefixOptional is not valid: sparseMode 5 shows what attenMaskOptional shows");
+            }
+            return;
+        case 6:
+            return check_prefixes(request, lengths);
+        case 7:
+        case 8:
+            return check_varlen_split(request, lengths);
+        default:
+            return;
     }
 }
 

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <string_view>
 #include <vector>
 
 #include "engine/problem.h"
@@ -25,13 +28,6 @@ struct ScoreSizes {
     bool nothing_to_attend() const { return kv_len == 0 || kv_heads == 0 || head_dim == 0 || value_dim == 0; }
 };
 
-inline Sequence make_sequence(int64_t q_len, int64_t kv_len) {
-    Sequence sequence;
-    sequence.q_len = q_len;
-    sequence.kv_len = kv_len;
-    return sequence;
-}
-
 // Lengths of the sequences: q_len and kv_len of each are set, offsets not yet.
 struct SequenceLengths {
     std::vector<Sequence> sequences;
@@ -47,26 +43,84 @@ enum class MaskForm {
     kBlockDiagonal,  // [sum Sq, sum Skv]: each sequence has its own block
 };
 
+// How the bias lies in its tensor.
+enum class BiasForm {
+    kNone,
+    kMatrix,      // [B or 1, Nq, Sq, Skv] or [B or 1, Nq, 1, Skv]
+    kCompressed,  // [B or 1, Nq, 1024, Skv]: the last rows of a matrix that depends on the distance only
+    kFlatMatrix,  // varlen: blocks [Nq, Sq_b, Skv_b], one after another
+    kFlatRows,    // varlen: blocks [Nq, Skv_b]
+    kSlopes,      // [B, Nq] or [Nq]
+};
+
+// Everything that the checks find out about a call.
+struct ScoreForm {
+    ScoreSizes sizes;
+    SequenceLengths lengths;
+    int64_t rope_dim = 0;
+    MaskForm mask = MaskForm::kNone;
+    BiasForm bias = BiasForm::kNone;
+};
+
+// Saturates instead of overflowing. No size is negative.
+int64_t saturating_product(std::initializer_list<int64_t> sizes);
+
+// Elements of all score matrices together, saturating.
+int64_t pair_count(const ScoreSizes& sizes, const SequenceLengths& lengths);
+
 // Required pointers (161001); for varlen the layout comes first.
 void check_required(const ScoreRequest& request);
 
 // True when softmaxMax, softmaxSum and attentionOut are all empty: then nothing else is looked at.
 bool all_outputs_empty(const ScoreRequest& request);
 
-// Formats, dtypes, headNum, layout, ranks, head dimensions, head counts, and how query, key and value fit together.
+// Formats, dtypes (of bias and sink too), headNum, layout, ranks, head dimensions, head counts, and how query, key and
+// value fit together.
 ScoreSizes check_inputs(const ScoreRequest& request);
+
+// dtype and format of the bias, and the number in pseType. Part of check_inputs.
+void check_bias_type(const ScoreRequest& request);
+
+// The sink has one float for each of `heads`. Part of check_inputs.
+void check_sink(const ScoreRequest& request, int64_t heads);
+
+// The rope parts of query and key; returns their dimension, 0 without them.
+int64_t check_rope(const ScoreRequest& request, const ScoreSizes& sizes);
 
 // The lists of a varlen call, or `batch` equal sequences.
 SequenceLengths check_sequences(const ScoreRequest& request, const ScoreSizes& sizes);
 
 // Scale, keep probability, dropout mask.
-void check_attributes(const ScoreRequest& request);
+void check_attributes(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths);
 
 // dtype and shape of attenMask, and the number in sparseMode.
 MaskForm check_mask(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths);
 
-// Whether the window of preTokens and nextTokens fits the lengths.
+// Whether window and prefixes fit the lengths.
 void check_window(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths);
+
+// Whether sparseMode 5 has the prefixes that it needs to be more than an explicit mask.
+bool has_valid_prefixes(const ScoreRequest& request, const SequenceLengths& lengths);
+
+// The sequence that is a band in modes 7 (the last one with rows) and 8 (the first one); -1 when none has rows.
+int64_t band_sequence(const ScoreRequest& request, const SequenceLengths& lengths);
+
+// Shape of the bias, and what it demands of lengths and mask.
+BiasForm check_bias(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths,
+                    MaskForm mask);
+
+// Positions of the first row and the first key for the distances of slopes.
+struct BiasStart {
+    int64_t q = 0, kv = 0;
+};
+BiasStart bias_start(const ScoreRequest& request);
+
+// softmaxOutLayout, cut where an unterminated text would run on; "same_as_input" is the only one with a meaning.
+inline constexpr std::string_view kSameAsInput = "same_as_input";
+inline std::string_view statistics_layout(const ScoreRequest& request) {
+    const char* text = request.softmax_out_layout;
+    return text == nullptr ? std::string_view() : std::string_view(text, strnlen(text, 32));
+}
 
 // Shapes, dtypes and formats of the outputs.
 void check_outputs(const ScoreRequest& request, const ScoreSizes& sizes);

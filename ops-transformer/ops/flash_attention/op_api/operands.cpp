@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <utility>
 
 #include "op_api/checks.h"
+#include "op_api/overlap.h"
 #include "opbase/dtype.h"
 #include "opbase/error.h"
 #include "opbase/strided_copy.h"
@@ -45,28 +45,11 @@ void check_view(const char* name, const Tensor& tensor) {
     }
 }
 
-// True when steps along two axes lead to the same element: a multiple of one stride within its axis equals a multiple
-// of the other within its own. Stride 0 is the plainest case. Overlaps that need three axes go undetected.
-bool axes_collide(int64_t size_a, int64_t stride_a, int64_t size_b, int64_t stride_b) {
-    const int64_t divisor = std::gcd(stride_a, stride_b);
-    return std::abs(stride_b) / divisor < size_a && std::abs(stride_a) / divisor < size_b;
-}
-
 void check_no_overlap(const char* name, const Tensor& tensor) {
-    const size_t rank = tensor.shape.size();
-    for (size_t a = 0; a < rank; a++) {
-        if (tensor.shape[a] <= 1) continue;
-        bool overlaps = tensor.strides[a] == 0;
-        for (size_t b = a + 1; b < rank && !overlaps; b++) {
-            overlaps = tensor.shape[b] > 1 && tensor.strides[b] != 0 &&
-                       axes_collide(tensor.shape[a], tensor.strides[a], tensor.shape[b], tensor.strides[b]);
-        }
-        if (overlaps) {
-            throw ParameterError(
-                fmt::format("{} view has overlapping elements, so it cannot be an output: shape {}, strides {}", name,
-                            to_string(tensor.shape), to_string(tensor.strides)));
-        }
-    }
+    if (!elements_overlap(tensor)) return;
+    throw ParameterError(
+        fmt::format("{} view has overlapping elements, so it cannot be an output: shape {}, strides {}", name,
+                    to_string(tensor.shape), to_string(tensor.strides)));
 }
 
 bool last_axis_is_contiguous(const Tensor& tensor) {
@@ -85,9 +68,10 @@ void Operands::place(Operand operand, const char* name, const aclTensor& tensor,
     places_[operand] = {slot, output, tensor.offset * opbase::element_size(tensor.dtype), -1};
 }
 
-const Tensor& Operands::add_copy(Operand operand, const char* name, const aclTensor& tensor) {
+const Tensor& Operands::add_copy(Operand operand, const char* name, const aclTensor& tensor, Repetition repetition) {
     Copy copy{operand, {}, tensor.shape, tensor.strides, opbase::element_size(tensor.dtype)};
-    for (size_t axis = 0; axis + 1 < copy.copied.size(); axis++) {
+    const size_t foldable = repetition == Repetition::kKeepOnce ? copy.copied.size() : 0;
+    for (size_t axis = 0; axis + 1 < foldable; axis++) {
         if (copy.strides[axis] == 0) copy.copied[axis] = 1;
     }
     int64_t bytes = copy.element_size;
@@ -99,7 +83,7 @@ const Tensor& Operands::add_copy(Operand operand, const char* name, const aclTen
     }
     copy.packed.shape = tensor.shape;
     copy.packed.strides = opbase::contiguous_strides(copy.copied);
-    for (size_t axis = 0; axis + 1 < copy.copied.size(); axis++) {
+    for (size_t axis = 0; axis + 1 < foldable; axis++) {
         if (copy.strides[axis] == 0) copy.packed.strides[axis] = 0;
     }
     places_[operand].workspace_at = workspace_bytes_;
@@ -112,20 +96,28 @@ const Tensor& Operands::add_input(const ScoreRequest& request, Operand operand, 
                                   ScoreRequest::TensorField field) {
     const aclTensor& tensor = *(request.*field);
     place(operand, name, tensor, slot_of(request.inputs, field), false);
-    return last_axis_is_contiguous(tensor) ? tensor : add_copy(operand, name, tensor);
+    return last_axis_is_contiguous(tensor) ? tensor : add_copy(operand, name, tensor, Repetition::kKeepOnce);
+}
+
+void Operands::add_flat_input(const ScoreRequest& request, Operand operand, const char* name,
+                              ScoreRequest::TensorField field) {
+    const aclTensor& tensor = *(request.*field);
+    place(operand, name, tensor, slot_of(request.inputs, field), false);
+    if (!tensor.is_contiguous()) add_copy(operand, name, tensor, Repetition::kUnfold);
 }
 
 const Tensor& Operands::add_attention_out(const ScoreRequest& request) {
     const aclTensor& tensor = *request.attention_out;
     place(kAttentionOut, "attentionOutOut", tensor, slot_of(kScoreOutputs, &ScoreRequest::attention_out), true);
-    return last_axis_is_contiguous(tensor) ? tensor : add_copy(kAttentionOut, "attentionOutOut", tensor);
+    return last_axis_is_contiguous(tensor) ? tensor
+                                           : add_copy(kAttentionOut, "attentionOutOut", tensor, Repetition::kKeepOnce);
 }
 
 void Operands::add_statistics(const ScoreRequest& request, Operand operand, const char* name,
                               ScoreRequest::TensorField field) {
     const aclTensor& tensor = *(request.*field);
     place(operand, name, tensor, slot_of(kScoreOutputs, field), true);
-    if (!tensor.is_contiguous()) add_copy(operand, name, tensor);
+    if (!tensor.is_contiguous()) add_copy(operand, name, tensor, Repetition::kUnfold);
 }
 
 std::byte* Operands::storage(const Place& place, const opbase::Launch& launch) const {

@@ -21,6 +21,10 @@ class Operands {
     // reference lives until the next argument is added.
     const opbase::Tensor& add_input(const ScoreRequest& request, Operand operand, const char* name,
                                     ScoreRequest::TensorField field);
+    // An input whose elements the engine reads one after another, in row-major order of its shape: any view with gaps
+    // or repetitions is packed.
+    void add_flat_input(const ScoreRequest& request, Operand operand, const char* name,
+                        ScoreRequest::TensorField field);
     const opbase::Tensor& add_attention_out(const ScoreRequest& request);
     // The engine writes statistics without gaps; any other view gets them from workspace.
     void add_statistics(const ScoreRequest& request, Operand operand, const char* name,
@@ -43,14 +47,15 @@ class Operands {
     };
     struct Copy {
         Operand operand;
-        opbase::Tensor packed;  // shape and strides in workspace; axes that repeat (stride 0) are kept once
-        opbase::Shape copied;   // shape of the copy: 1 on the axes that repeat
+        opbase::Tensor packed;  // shape and strides in workspace
+        opbase::Shape copied;   // shape of the copy: 1 on axes that repeat and are kept once
         opbase::Shape strides;  // of the argument
         int64_t element_size;
     };
 
     void place(Operand operand, const char* name, const aclTensor& tensor, int slot, bool output);
-    const opbase::Tensor& add_copy(Operand operand, const char* name, const aclTensor& tensor);
+    enum class Repetition { kKeepOnce, kUnfold };  // of axes with stride 0, in a packed copy
+    const opbase::Tensor& add_copy(Operand operand, const char* name, const aclTensor& tensor, Repetition repetition);
     std::byte* storage(const Place& place, const opbase::Launch& launch) const;
 
     std::array<Place, kOperandCount> places_;

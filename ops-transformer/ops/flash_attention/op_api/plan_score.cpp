@@ -1,5 +1,9 @@
 // Phase one from end to end: checks, problem, plan, and the run that the executor keeps.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +16,7 @@
 #include "op_api/to_problem.h"
 #include "opbase/error.h"
 #include "opbase/executor.h"
+#include "opbase/parallel.h"
 
 namespace flash_attention {
 namespace {
@@ -48,10 +53,36 @@ ForwardPlan plan_with_kernels(const Problem& problem) {
     }
 }
 
-void warn_about_reserved(const ScoreRequest& request) {
+// Arguments without effect, where the interface does not call that an error.
+void warn_about_ineffective(const ScoreRequest& request) {
     if (request.softmax_out != nullptr && request.softmax_out->count() > 0 && !opbase::is_absent(request.softmax_out)) {
         ascendcl::warn_once("softmaxOutOut", "softmaxOutOut is reserved and never written");
     }
+    const std::string_view layout = statistics_layout(request);
+    if (!layout.empty() && layout != kSameAsInput) {
+        ascendcl::warn_once("softmaxOutLayout",
+                            fmt::format("softmaxOutLayout \"{}\" is not supported and counts as \"\": expected \"\" or "
+                                        "\"{}\"",
+                                        layout, kSameAsInput));
+    } else if (!layout.empty() && !request.varlen) {
+        ascendcl::warn_once(
+            "softmaxOutLayout of a dense batch",
+            fmt::format("softmaxOutLayout \"{}\" has no effect for inputLayout \"{}\"", layout, request.input_layout));
+    }
+}
+
+// In the order in which the operator reports.
+ScoreForm check_call(const ScoreRequest& request) {
+    ScoreForm form;
+    form.sizes = check_inputs(request);
+    form.rope_dim = check_rope(request, form.sizes);
+    form.lengths = check_sequences(request, form.sizes);
+    check_attributes(request, form.sizes, form.lengths);
+    form.mask = check_mask(request, form.sizes, form.lengths);
+    if (form.mask != MaskForm::kNone) check_window(request, form.sizes, form.lengths);
+    form.bias = check_bias(request, form.sizes, form.lengths, form.mask);
+    check_outputs(request, form.sizes);
+    return form;
 }
 
 opbase::Plan make_plan(const ScoreRequest& request) {
@@ -61,17 +92,13 @@ opbase::Plan make_plan(const ScoreRequest& request) {
     plan.outputs = storage_addresses(request, kScoreOutputs);
     if (all_outputs_empty(request)) return plan;
 
-    const ScoreSizes sizes = check_inputs(request);
-    SequenceLengths lengths = check_sequences(request, sizes);
-    check_attributes(request);
-    const MaskForm mask = check_mask(request, sizes, lengths);
-    if (mask != MaskForm::kNone) check_window(request, sizes, lengths);
-    check_outputs(request, sizes);
-    warn_about_reserved(request);
+    ScoreForm form = check_call(request);
+    warn_about_ineffective(request);
 
     auto run = std::make_shared<ScoreRun>();
-    run->problem = to_problem(request, sizes, mask, std::move(lengths), run->operands);
+    run->problem = to_problem(request, std::move(form), run->operands);
     run->plan = plan_with_kernels(run->problem);
+    if (request.max_workspace) run->plan.slots = std::max(run->plan.slots, opbase::thread_count());
     plan.workspace_size = static_cast<uint64_t>(run->plan.workspace_bytes() + run->operands.workspace_bytes());
     plan.run = [run = std::move(run)](const opbase::Launch& launch) { (*run)(launch); };
     return plan;

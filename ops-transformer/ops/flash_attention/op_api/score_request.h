@@ -15,19 +15,31 @@ struct ScoreRequest {
     using TensorField = const aclTensor* ScoreRequest::*;
 
     const char* name = nullptr;           // of the operator: "aclnnFlashAttentionScore"
-    bool varlen = false;                  // TND with lists of lengths
     std::span<const TensorField> inputs;  // the tensor inputs in the order of the C signature, for address exchange
+    bool varlen = false;                  // TND with lists of lengths
+    bool any_layout = false;              // the one operator for dense batches and TND; `varlen` follows the layout
+    bool max_workspace = false;           // asks for the workspace of the worst lists instead of the given ones
+    const char* query_rope_name = "queryRope";  // in the C signature
+    const char* key_rope_name = "keyRope";
 
     const aclTensor* query = nullptr;
     const aclTensor* key = nullptr;
     const aclTensor* value = nullptr;
+    const aclTensor* query_rope = nullptr;
+    const aclTensor* key_rope = nullptr;
     const aclTensor* real_shift = nullptr;
     const aclTensor* drop_mask = nullptr;
     const aclTensor* padding_mask = nullptr;  // reserved by the interface: never looked at
     const aclTensor* atten_mask = nullptr;
+    const aclTensor* sink = nullptr;
+    const aclTensor* scale_q = nullptr;  // dScaleQOptional and its like belong to quantised attention
+    const aclTensor* scale_k = nullptr;
+    const aclTensor* scale_v = nullptr;
     const aclIntArray* prefix = nullptr;
     const aclIntArray* q_ends = nullptr;  // actualSeqQLenOptional: cumulative ends
     const aclIntArray* kv_ends = nullptr;
+    const aclIntArray* q_start = nullptr;  // qStartIdxOptional: the first entry counts
+    const aclIntArray* kv_start = nullptr;
     double scale = 1.0;
     double keep_prob = 1.0;
     int64_t pre_tokens = INT64_MAX;
@@ -36,6 +48,11 @@ struct ScoreRequest {
     const char* input_layout = nullptr;
     int64_t inner_precise = 0;  // accepted with any value: rows without visible key are always handled exactly
     int64_t sparse_mode = 0;
+    int64_t out_dtype = 0;
+    int64_t pse_type = 1;
+    const char* softmax_out_layout = nullptr;
+    int64_t seed = 0;  // with `offset`: of a dropout mask that the operator makes itself
+    int64_t offset = 0;
     const aclTensor* softmax_max = nullptr;
     const aclTensor* softmax_sum = nullptr;
     const aclTensor* softmax_out = nullptr;  // reserved by the interface: never written

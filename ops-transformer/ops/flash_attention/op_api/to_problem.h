@@ -10,7 +10,6 @@ namespace flash_attention {
 
 // Pre: the request has passed all checks. Adds the operands that the run needs; that can still refuse views that leave
 // their storage and missing data.
-Problem to_problem(const ScoreRequest& request, const ScoreSizes& sizes, MaskForm mask, SequenceLengths lengths,
-                   Operands& operands);
+Problem to_problem(const ScoreRequest& request, ScoreForm form, Operands& operands);
 
 }  // namespace flash_attention

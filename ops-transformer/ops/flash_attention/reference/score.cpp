@@ -4,53 +4,27 @@
 #include <cfloat>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
+
+#include "reference/axes.h"
+#include "reference/bias.h"
 
 namespace flash_attention::reference {
 namespace {
 
-// A tensor as batch entries x positions x heads x features; features lie side by side in every layout.
-struct Axes {
-    int64_t batches = 0, positions = 0, heads = 0, features = 0;
-    int64_t batch_stride = 0, position_stride = 0, head_stride = 0;
-
-    int64_t at(int64_t batch, int64_t position, int64_t head) const {
-        return batch * batch_stride + position * position_stride + head * head_stride;
-    }
-};
-
-// `heads` is needed where the layout has only H = heads x features.
-Axes axes_of(const std::string& layout, const std::vector<int64_t>& shape, int64_t heads) {
-    Axes a;
-    if (layout == "BSH" || layout == "SBH") {
-        a.heads = heads;
-        a.features = heads == 0 ? 0 : shape[2] / heads;
-        a.head_stride = a.features;
-        const bool batch_first = layout == "BSH";
-        a.batches = shape[batch_first ? 0 : 1];
-        a.positions = shape[batch_first ? 1 : 0];
-        a.batch_stride = batch_first ? a.positions * shape[2] : shape[2];
-        a.position_stride = batch_first ? shape[2] : a.batches * shape[2];
-    } else if (layout == "BSND") {
-        a = {shape[0], shape[1], shape[2], shape[3], shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3]};
-    } else if (layout == "BNSD") {
-        a = {shape[0], shape[2], shape[1], shape[3], shape[1] * shape[2] * shape[3], shape[3], shape[2] * shape[3]};
-    } else if (layout == "TND") {
-        a = {1, shape[0], shape[1], shape[2], 0, shape[1] * shape[2], shape[2]};
-    } else {
-        throw std::invalid_argument("reference: unknown layout " + layout);
-    }
-    return a;
-}
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The operands of a call, found once.
 struct Operands {
-    Axes query, key, value;
+    Axes query, key, value, query_rope, key_rope;
 
     explicit Operands(const ScoreArguments& a)
         : query(axes_of(a.input_layout, a.query.shape, a.head_num)),
           key(axes_of(a.input_layout, a.key.shape, kv_heads(a, query.features))),
-          value(axes_of(a.input_layout, a.value.shape, key.heads)) {}
+          value(axes_of(a.input_layout, a.value.shape, key.heads)) {
+        if (!a.query_rope || !a.key_rope) return;
+        query_rope = axes_of(a.input_layout, a.query_rope->shape, query.heads);
+        key_rope = axes_of(a.input_layout, a.key_rope->shape, key.heads);
+    }
 
     // With H only, the key's head count follows from the query's head dimension.
     static int64_t kv_heads(const ScoreArguments& a, int64_t head_dim) {
@@ -60,120 +34,140 @@ struct Operands {
     // Consecutive query heads share a key/value head.
     int64_t kv_head(int64_t head) const { return head / (query.heads / key.heads); }
 
+    bool rope() const { return query_rope.features != 0; }
+
     bool nothing_to_attend() const {
         return query.features == 0 || key.heads == 0 || value.features == 0 || key.positions == 0;
     }
 };
 
-// Lengths from running totals. A step down counts as 0, so that trailing zeros mean sequences without rows.
-std::vector<int64_t> lengths_of(const std::vector<int64_t>& totals) {
-    std::vector<int64_t> lengths;
-    int64_t before = 0;
-    for (const int64_t total : totals) {
-        lengths.push_back(std::max<int64_t>(total - before, 0));
-        before = total;
+// A call and what is worked out once for all of its rows.
+struct Prepared {
+    const ScoreArguments& arguments;
+    Operands operands;
+    std::vector<Sequence> sequences;
+    Bias bias;
+    // As the operator has them. Not doubles that were rounded: g++ 12 with -O2 forgets to round two such neighbours.
+    float scale, keep_prob;
+
+    explicit Prepared(const ScoreArguments& a)
+        : arguments(a),
+          operands(a),
+          sequences(sequences_of(a)),
+          bias(a, sequences, operands.query.heads),
+          scale(static_cast<float>(a.scale_value)),
+          keep_prob(static_cast<float>(a.keep_prob)) {}
+};
+
+// A sum and the sum of the absolute values of what was added, which says how far rounding can move it.
+struct Sum {
+    double value = 0, absolute = 0;
+
+    void add(double term) {
+        value += term;
+        absolute += std::fabs(term);
     }
-    return lengths;
+    void scale(double factor) {
+        value *= factor;
+        absolute *= std::fabs(factor);
+    }
+};
+
+void add_products(Sum& sum, const Tensor& query, int64_t q_at, const Tensor& key, int64_t k_at, int64_t features) {
+    for (int64_t d = 0; d < features; d++) sum.add(query.values[q_at + d] * key.values[k_at + d]);
 }
 
-// What a sparse mode shows, before an explicit mask. Distances are measured from the corner that the mode is tied to
-// and are compared with pre and next as they are, so that no value of these can overflow.
-bool mode_shows(const ScoreArguments& a, const Sequence& s, int64_t i, int64_t j) {
-    const int64_t behind_top_left = i - j;  // how far key j lies to the left of the diagonal
-    const int64_t behind_bottom_right =
-        (i - s.q_len) - (j - s.kv_len);  // the same, last row and last key on the diagonal
-    switch (a.sparse_mode) {
-        case 0:
-            return behind_top_left <= a.pre_tokens && -behind_top_left <= a.next_tokens;
-        case 1:
-            return true;
-        case 2:
-            return behind_top_left >= 0;
-        case 3:
-            return behind_bottom_right >= 0;
-        case 4:
-            return behind_bottom_right <= a.pre_tokens && -behind_bottom_right <= a.next_tokens;
-        default:
-            throw std::invalid_argument("reference: unknown sparse mode " + std::to_string(a.sparse_mode));
+// x(j) of a key whose bias is known.
+Sum logit(const Prepared& call, const Sequence& s, const Row& row, int64_t j, double bias) {
+    const ScoreArguments& a = call.arguments;
+    const Operands& o = call.operands;
+    const int64_t i = s.q_begin + row.position, key = s.kv_begin + j, kv_head = o.kv_head(row.head);
+    Sum x;
+    add_products(x, a.query, o.query.at(s.batch, i, row.head), a.key, o.key.at(s.batch, key, kv_head),
+                 o.query.features);
+    if (o.rope()) {
+        add_products(x, *a.query_rope, o.query_rope.at(s.batch, i, row.head), *a.key_rope,
+                     o.key_rope.at(s.batch, key, kv_head), o.query_rope.features);
     }
-}
-
-// Whether an explicit mask hides the pair. A TND mask is either shared by all sequences ([maxSq, maxSkv], sequences
-// read its top left corner) or covers the whole call ([total rows, total keys], sequences read their diagonal block).
-// Where the shapes agree, so do the two readings: then at most one sequence has rows and at most one has keys.
-bool mask_hides(const ScoreArguments& a, const Sequence& s, int64_t head, int64_t i, int64_t j) {
-    const std::vector<int64_t>& shape = a.atten_mask->shape;
-    const std::vector<uint8_t>& values = a.atten_mask->values;
-    if (shape.size() == 4) {
-        const int64_t batch = shape[0] == 1 ? 0 : s.index;
-        const int64_t n = shape[1] == 1 ? 0 : head;
-        return values[((batch * shape[1] + n) * shape[2] + i) * shape[3] + j] != 0;
+    if (!call.bias.given()) {
+        x.scale(call.scale);
+    } else if (call.bias.inside_scale()) {
+        x.add(bias);
+        x.scale(call.scale);
+    } else {
+        x.scale(call.scale);
+        x.add(bias);
     }
-    if (a.input_layout == "TND" && shape[0] == s.all_rows && shape[1] == s.all_keys) {
-        return values[(s.q_begin + i) * shape[1] + s.kv_begin + j] != 0;
-    }
-    return values[i * shape[1] + j] != 0;
+    return x;
 }
 
 // The softmax of one row over the keys that it sees.
 struct RowSoftmax {
     std::vector<int64_t> keys;
-    std::vector<double> p;  // one a key
+    std::vector<double> p;  // one a key; none for a hidden row
     double max = 0, sum = 0;
 };
 
-// r(j), and the sum of the absolute products that says how far rounding can move it.
-double dot(const double* q, const double* k, int64_t features, double& absolute) {
-    double sum = 0;
-    absolute = 0;
-    for (int64_t d = 0; d < features; d++) {
-        sum += q[d] * k[d];
-        absolute += std::fabs(q[d] * k[d]);
-    }
-    return sum;
-}
-
-// Fills in what `row` should say about the keys; p is left empty for a hidden row.
-RowSoftmax row_softmax(const ScoreArguments& a, const Operands& o, const Sequence& s, Row& row) {
-    const double scale = static_cast<float>(a.scale_value);
-    const double* q = &a.query.values[o.query.at(s.batch, s.q_begin + row.position, row.head)];
+// Notes in `row` what it finds out about the keys.
+RowSoftmax row_softmax(const Prepared& call, const Sequence& s, Row& row) {
+    const ScoreArguments& a = call.arguments;
     RowSoftmax r;
     std::vector<double> logits;
     bool nan = false;
-    r.max = -std::numeric_limits<double>::infinity();
+    r.max = -kInfinity;
     for (int64_t j = 0; j < s.kv_len; j++) {
         if (!sees(a, s, row.head, row.position, j)) continue;
-        double absolute = 0;
-        const double* k = &a.key.values[o.key.at(s.batch, s.kv_begin + j, o.kv_head(row.head))];
-        const double x = dot(q, k, o.query.features, absolute) * scale;
+        const double bias = call.bias.given() ? call.bias.at(s, row.head, row.position, j) : 0.0;
+        if (call.bias.hides(bias)) continue;
+        const Sum x = logit(call, s, row, j, bias);
         r.keys.push_back(j);
-        logits.push_back(x);
-        r.max = std::max(r.max, x);
-        nan |= std::isnan(x);  // std::max passes over it
-        if (std::isfinite(absolute)) row.conditioning = std::max(row.conditioning, std::fabs(scale) * absolute);
+        logits.push_back(x.value);
+        r.max = std::max(r.max, x.value);
+        nan |= std::isnan(x.value);  // std::max passes over it
+        if (std::isfinite(x.absolute)) row.conditioning = std::max(row.conditioning, x.absolute);
     }
     row.visible = static_cast<int64_t>(r.keys.size());
-    if (r.max == -std::numeric_limits<double>::infinity() && !nan) {
+    // A sink of minus infinity weighs nothing, like any logit of minus infinity.
+    const double sink = a.sink.empty() ? -kInfinity : a.sink.at(static_cast<size_t>(row.head));
+    const bool has_sink = sink != -kInfinity;
+    // A row whose logits are all minus infinity sees as little as one without visible keys: no value reaches its
+    // output.
+    const bool sees_nothing = r.max == -kInfinity && !nan;
+    if (sees_nothing && !has_sink) {
         row.kind = RowKind::kHidden;
+        r.max = -FLT_MAX;
+        r.sum = FLT_MAX;
         return r;
     }
     row.kind = RowKind::kOrdinary;
+    if (sees_nothing) logits.clear();
+    r.max = std::isnan(sink) ? sink : std::max(r.max, sink);
     for (const double x : logits) {
         r.p.push_back(std::exp(x - r.max));
         r.sum += r.p.back();
     }
+    if (has_sink) r.sum += std::exp(sink - r.max);
     for (double& p : r.p) p /= r.sum;
     return r;
 }
 
+// Bits lie one after another over sequences, heads, rows and keys, without gaps.
+bool kept(const Prepared& call, const Sequence& s, const Row& row, int64_t j) {
+    const int64_t bit = call.operands.query.heads * s.pairs_begin + (row.head * s.q_len + row.position) * s.kv_len + j;
+    return (call.arguments.drop_mask->at(static_cast<size_t>(bit / 8)) >> (bit % 8)) & 1;
+}
+
 // O of one row; the finite values that it mixes are noted in `row`.
-void mix_values(const ScoreArguments& a, const Operands& o, const Sequence& s, const RowSoftmax& softmax, Row& row,
-                double* out) {
+void mix_values(const Prepared& call, const Sequence& s, const RowSoftmax& softmax, Row& row, double* out) {
+    const Operands& o = call.operands;
     for (size_t t = 0; t < softmax.p.size(); t++) {
-        const double* v = &a.value.values[o.value.at(s.batch, s.kv_begin + softmax.keys[t], o.kv_head(row.head))];
+        const int64_t j = softmax.keys[t];
+        double factor = 1;
+        if (call.arguments.drop_mask) factor = kept(call, s, row, j) ? 1 / static_cast<double>(call.keep_prob) : 0;
+        const double* v = &call.arguments.value.values[o.value.at(s.batch, s.kv_begin + j, o.kv_head(row.head))];
         for (int64_t d = 0; d < o.value.features; d++) {
-            out[d] += softmax.p[t] * v[d];
-            if (std::isfinite(v[d])) row.largest_value = std::max(row.largest_value, std::fabs(v[d]));
+            out[d] += softmax.p[t] * factor * v[d];
+            if (std::isfinite(v[d])) row.largest_value = std::max(row.largest_value, std::fabs(v[d]) * factor);
         }
     }
 }
@@ -185,82 +179,45 @@ std::vector<int64_t> out_shape(const ScoreArguments& a, const Operands& o) {
     return shape;
 }
 
+// All rows of a sequence, in the order in which the operator stores their statistics.
+void add_rows(const Prepared& call, const Sequence& s, ScoreResult& result) {
+    const ScoreArguments& a = call.arguments;
+    const Operands& o = call.operands;
+    const Axes out = axes_of(a.input_layout, result.attention_out.shape, o.query.heads);
+    const bool by_token = a.input_layout == "TND" && a.softmax_out_layout == "same_as_input";
+    for (int64_t t = 0; t < s.q_len * o.query.heads; t++) {
+        Row row;
+        row.sequence = s.index;
+        row.head = by_token ? t % o.query.heads : t / s.q_len;
+        row.position = by_token ? t / o.query.heads : t % s.q_len;
+        row.out_begin = out.at(s.batch, s.q_begin + row.position, row.head);
+        RowSoftmax softmax;
+        if (s.kv_len != 0 && !o.nothing_to_attend()) {
+            softmax = row_softmax(call, s, row);
+            mix_values(call, s, softmax, row, result.attention_out.values.data() + row.out_begin);
+        }
+        result.rows.push_back(row);
+        result.softmax_max.push_back(softmax.max);
+        result.softmax_sum.push_back(softmax.sum);
+    }
+}
+
 }  // namespace
 
-std::vector<Sequence> sequences_of(const ScoreArguments& a) {
-    const Operands o(a);
-    std::vector<Sequence> sequences;
-    if (a.input_layout != "TND") {
-        for (int64_t b = 0; b < o.query.batches; b++) {
-            sequences.push_back({b, b, 0, o.query.positions, 0, o.key.positions, 0, 0});
-        }
-        return sequences;
-    }
-    const std::vector<int64_t> q = lengths_of(a.actual_seq_qlen), kv = lengths_of(a.actual_seq_kvlen);
-    Sequence next;
-    for (const int64_t length : q) next.all_rows += length;
-    for (const int64_t length : kv) next.all_keys += length;
-    for (size_t b = 0; b < q.size(); b++) {
-        next.q_len = q[b];
-        next.kv_len = kv[b];
-        sequences.push_back(next);
-        next.index++;
-        next.q_begin += next.q_len;
-        next.kv_begin += next.kv_len;
-    }
-    return sequences;
-}
-
-bool sees(const ScoreArguments& a, const Sequence& s, int64_t head, int64_t i, int64_t j) {
-    if (!a.atten_mask) return true;
-    if (!mode_shows(a, s, i, j)) return false;
-    const bool explicit_mask = a.sparse_mode == 0 || a.sparse_mode == 1;
-    return !explicit_mask || !mask_hides(a, s, head, i, j);
-}
-
 ScoreResult score(const ScoreArguments& a) {
-    const Operands o(a);
+    const Prepared call(a);
+    const Operands& o = call.operands;
     ScoreResult result;
     result.attention_out.shape = out_shape(a, o);
-    const Axes out = axes_of(a.input_layout, result.attention_out.shape, o.query.heads);
-    result.attention_out.values.assign(o.query.batches * o.query.positions * o.query.heads * out.features, 0.0);
-
-    auto add_row = [&](Row row, double max, double sum) {
-        result.rows.push_back(row);
-        result.softmax_max.push_back(max);
-        result.softmax_sum.push_back(sum);
-    };
-    int64_t rows_of_sequences = 0;
-    for (const Sequence& s : sequences_of(a)) {
-        for (int64_t n = 0; n < o.query.heads; n++) {
-            for (int64_t i = 0; i < s.q_len; i++) {
-                Row row;
-                row.sequence = s.index;
-                row.head = n;
-                row.position = i;
-                row.out_begin = out.at(s.batch, s.q_begin + i, n);
-                if (s.kv_len == 0 || o.nothing_to_attend()) {
-                    add_row(row, 0, 0);
-                    continue;
-                }
-                const RowSoftmax softmax = row_softmax(a, o, s, row);
-                mix_values(a, o, s, softmax, row, result.attention_out.values.data() + row.out_begin);
-                const bool hidden = row.kind == RowKind::kHidden;
-                add_row(row, hidden ? -FLT_MAX : softmax.max, hidden ? FLT_MAX : softmax.sum);
-            }
-        }
-        rows_of_sequences = s.q_begin + s.q_len;
-    }
+    result.attention_out.values.assign(o.query.batches * o.query.positions * o.query.heads * o.value.features, 0.0);
+    for (const Sequence& s : call.sequences) add_rows(call, s, result);
     if (a.input_layout == "TND") {
-        for (int64_t n = 0; n < o.query.heads; n++) {
-            for (int64_t t = rows_of_sequences; t < o.query.positions; t++) {
-                Row row;
-                row.head = n;
-                row.position = t;
-                row.out_begin = out.at(0, t, n);
-                add_row(row, 0, 0);
-            }
-        }
+        // The rows that are left, as a sequence that has no keys.
+        Sequence rest;
+        rest.index = -1;
+        for (const Sequence& s : call.sequences) rest.q_begin += s.q_len;
+        rest.q_len = o.query.positions - rest.q_begin;
+        add_rows(call, rest, result);
     }
     return result;
 }

@@ -1,0 +1,67 @@
+// Which field of a Call goes to which argument: for whoever turns calls into arguments in memory.
+#pragma once
+
+#include <iterator>
+
+#include "call.h"
+
+namespace flash_attention::testing {
+
+// The tensors of a call and where they go. The position is the number from which a tensor's noise follows.
+struct TensorField {
+    Tensor Call::*from;
+    const aclTensor* ScoreArguments::*to;
+};
+inline constexpr TensorField kTensors[] = {
+    {&Call::query, &ScoreArguments::query},
+    {&Call::key, &ScoreArguments::key},
+    {&Call::value, &ScoreArguments::value},
+    {&Call::query_rope, &ScoreArguments::query_rope},
+    {&Call::key_rope, &ScoreArguments::key_rope},
+    {&Call::real_shift, &ScoreArguments::real_shift},
+    {&Call::drop_mask, &ScoreArguments::drop_mask},
+    {&Call::padding_mask, &ScoreArguments::padding_mask},
+    {&Call::mask, &ScoreArguments::atten_mask},
+    {&Call::d_scale_q, &ScoreArguments::d_scale_q},
+    {&Call::d_scale_k, &ScoreArguments::d_scale_k},
+    {&Call::d_scale_v, &ScoreArguments::d_scale_v},
+    {&Call::sink, &ScoreArguments::sink},
+    {&Call::max, &ScoreArguments::max},
+    {&Call::sum, &ScoreArguments::sum},
+    {&Call::softmax_out, &ScoreArguments::softmax_out},
+    {&Call::out, &ScoreArguments::out},
+};
+
+struct ListField {
+    List Call::*from;
+    const aclIntArray* ScoreArguments::*to;
+};
+inline constexpr ListField kLists[] = {
+    {&Call::prefix, &ScoreArguments::prefix},     {&Call::q_ends, &ScoreArguments::q_ends},
+    {&Call::kv_ends, &ScoreArguments::kv_ends},   {&Call::q_start, &ScoreArguments::q_start},
+    {&Call::kv_start, &ScoreArguments::kv_start},
+};
+
+// Including softmaxOut, which is never written.
+inline bool is_output(const TensorField& field) {
+    return field.from == &Call::max || field.from == &Call::sum || field.from == &Call::softmax_out ||
+           field.from == &Call::out;
+}
+
+inline void copy_scalars(const Call& call, ScoreArguments& arguments) {
+    arguments.scale = call.scale;
+    arguments.keep_prob = call.keep_prob;
+    arguments.pre = call.pre;
+    arguments.next = call.next;
+    arguments.head_num = call.head_num;
+    arguments.layout = const_cast<char*>(call.layout);
+    arguments.inner_precise = call.inner_precise;
+    arguments.sparse_mode = call.sparse_mode;
+    arguments.out_dtype = call.out_dtype;
+    arguments.pse_type = call.pse_type;
+    arguments.softmax_out_layout = const_cast<char*>(call.softmax_out_layout);
+    arguments.seed = call.seed;
+    arguments.offset = call.offset;
+}
+
+}  // namespace flash_attention::testing
