@@ -45,7 +45,15 @@ run_pytest() (
         "$PYTHON" -m pytest -ra --durations=10 "--junitxml=$RESULTS/pytest.xml"
 )
 
-setup_build_tools zsh
+# Inputs that break a promise stay in build/asan/fuzz; ops-transformer/fuzz/README.md says what to do with one.
+fuzz() {
+    local found=$BUILD/asan/fuzz
+    mkdir -p "$found"
+    run "arguments made by libFuzzer, one minute" fuzz "$BUILD/asan/bin/flash_attention_fuzz" -max_total_time=60 \
+        -max_len=56 -len_control=0 -timeout=20 "-artifact_prefix=$found/" "$found" "$ROOT/ops-transformer/fuzz/corpus"
+}
+
+setup_build_tools zsh libbenchmark-dev
 # clang 14 where the system offers it, else its own clang.
 clang_options=()
 if is_installed clang-14 || apt-cache show clang-14 >/dev/null 2>&1; then
@@ -69,8 +77,12 @@ fi
 
 # The second compiler makes one of the two, so that it compiles everything once; its warnings are errors.
 heading "Sanitizers: address and undefined behaviour with clang, threads with g++ (without tests labelled slow)"
-CONFIGURE_OPTIONS=("${clang_options[@]}")
-if check "asan build (clang)" build_preset asan; then run_ctest asan --label-exclude slow; fi
+CONFIGURE_OPTIONS=("${clang_options[@]}" -DENABLE_FUZZING=ON)
+if check "asan build (clang)" build_preset asan; then
+    run_ctest asan --label-exclude slow
+    # From the corpus in the tree and what earlier runs found.
+    check "fuzzing the C interface" fuzz
+fi
 CONFIGURE_OPTIONS=()
 if check "tsan build" build_preset tsan; then run_ctest tsan --label-exclude slow; fi
 
