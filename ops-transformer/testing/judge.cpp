@@ -15,15 +15,13 @@ constexpr double kFp32Roundoff = 0x1p-24;
 
 // The relative error that fp32 arithmetic may put into a weight exp(x - M) and into sums of weights, in units of 2^-24:
 //   4 A    the exponent: x and M are sums of rounded terms, each wrong by up to 2 A roundings (A is the sum of the
-//   terms'
-//          absolute values); an absolute error of an exponent is a relative error of the weight. The terms are the
-//          products of the features, rope parts among them, times the scale, and the bias. A bias is one more term with
-//          its own roundings: of the product with the scale or the slope, of the root, of the addition
+//          absolute values of the terms); an absolute error of an exponent is a relative error of the weight. The terms
+//          are the products of the features, rope parts among them, times the scale, and the bias. A bias is one more
+//          term with its own roundings: of the product with the scale or the slope, of the root, of the addition
 //   n/512  the sums over the n visible keys: chains of 64 terms, 8 chains a group, then groups; what grows with n is
 //          the chain over groups of 512 keys
 //   40     all that does not grow: the chains of 64 and of 8, the exponential, the division, the rounding of the
-//   result,
-//          and with a sink one more weight in the sum, which is as wrong as the others
+//          result, and with a sink one more weight in the sum, which is as wrong as the others
 // Dropout brings no error into weights, maximum or sum. It leaves out some of the values and divides by the keep
 // probability, whose rounding is one of the 40; the row's largest value is that of the kept keys, divided already.
 double fp32_factor(const reference::Row& row) {

@@ -127,6 +127,25 @@ TEST_P(Types, HiddenKeysHaveNoEffect) {
     EXPECT_FALSE(std::equal(before.out.begin() + unchanged, before.out.end(), after.out.begin() + unchanged));
 }
 
+// What other rows see does not move a bit of a row, although they share tiles with it and some tiles are only visited
+// for their sake.
+TEST_P(Types, RowsDoNotFeelTheirNeighbours) {
+    const Call alone = make_call(parse("layout=BSND n=1 d=64 q=70 kv=2100 mode=1 mask=2d:nothing"));
+    const Case& c = alone.description;
+    constexpr int64_t kRow = 5;
+    Call sparse = alone;
+    for (size_t i = 0; i < sparse.arguments.atten_mask->values.size(); i++) {
+        const int64_t row = static_cast<int64_t>(i) / c.kv[0], key = static_cast<int64_t>(i) % c.kv[0];
+        const bool of_row = key < 70 || key >= 1300;
+        sparse.arguments.atten_mask->values[i] = row == kRow ? !of_row : 1;
+    }
+    Call crowded = sparse;
+    for (size_t i = 0; i < crowded.arguments.atten_mask->values.size(); i++) {
+        if (static_cast<int64_t>(i) / c.kv[0] != kRow) crowded.arguments.atten_mask->values[i] = 0;
+    }
+    EXPECT_TRUE(cut(c, outputs_of(sparse), kRow, 1) == cut(c, outputs_of(crowded), kRow, 1)) << rerun_hint(c);
+}
+
 // Puts the number of threads back when a test ends, however it ends.
 class ThreadCount {
   public:

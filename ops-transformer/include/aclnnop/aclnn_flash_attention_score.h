@@ -11,7 +11,8 @@
 // contribute nothing, whatever bits they hold; a visible NaN or infinity gives what the formulas give. Sums are kept in
 // float for every dtype; the result is rounded once. Equal inputs give equal bits for any number of threads, and a
 // sequence gives the same bits alone, in a batch and packed with others. Scores have to be finite as floats: r(j) that
-// overflows gives an infinity or NaN even where a small scaleValue would bring it back.
+// overflows gives an infinity or NaN even where a small scaleValue would bring it back; so do values whose weighted sum
+// overflows before it is divided by L and keepProb.
 //
 // Two phases: ...GetWorkspaceSize checks everything, plans, and gives the workspace size and an executor; the second
 // function runs the plan on a stream. All tensors, lists and strings may be destroyed between the two, only the data
@@ -45,19 +46,19 @@ extern "C" {
 // Words: B batch, T all tokens of a packed batch, Sq and Skv lengths of query and key, Nq and Nkv their heads, D head
 // dimension of query and key, Dv that of value. Nq is a multiple of Nkv (grouped-query attention: consecutive query
 // heads share a key/value head); 1 <= Dv <= D <= 768. No size has to be a multiple of anything. Beyond the NPU's
-// documented ranges (B up to 2 Mi, T and S up to 1 Mi, Nq up to 256) calls work as long as the softmax statistics stay
+// documented ranges (B up to 2 Mi, T and S up to 1 Mi, Nq up to 256) calls work too; the softmax statistics must stay
 // below 1 TiB.
 //
 // Tensors: device memory, format ND or another plain one. Views with any strides, including 0 for inputs, are legal;
-// where the last axis is not contiguous, a packed copy is made in workspace. Outputs must not share memory with each
-// other or with inputs (not detected). A null tensor, one without dimensions and one of shape [0] all count as absent;
-// so do a null and an empty list.
+// where the last axis is not contiguous - or, for statistics, sink, dropout mask and one-dimensional bias, any - a
+// packed copy is made in workspace. Outputs must not share memory with each other or with inputs (not detected). A null
+// tensor, one without dimensions and one of shape [0] all count as absent; so do a null and an empty list.
 //
 // clang-format off: the formatter breaks the columns
 // query, key, value   [in]  FLOAT16, BFLOAT16 or FLOAT, all three the same.
 // queryRope, keyRope  [in]  optional, both or none: BFLOAT16 [Tq, Nq, Drope] and [Tkv, Nkv, Drope], 1 <= Drope <= D.
-//                           Only for TND, BFLOAT16 query, with attenMaskOptional, without bias and dropout, not for
-//                           sparseMode 6. Nothing is rotated here: the inputs are.
+//                           Only for TND, BFLOAT16 query, with attenMaskOptional, without bias, with keepProb 1 and
+//                           no dropMaskOptional, not for sparseMode 6. Nothing is rotated here: the inputs are.
 // realShiftOptional   [in]  bias on the scores ("pse"). pseType 0 and 1: dtype of query, shapes at each operator; -inf
 //                           hides its key. pseType 2 and 3: FLOAT slopes [B, Nq] or [Nq].
 // dropMaskOptional    [in]  UINT8, packed bits, least significant first, 1 = keep, any shape. Bit number
@@ -69,13 +70,14 @@ extern "C" {
 //                           have no effect; values that ask for a pattern are then logged as a warning. Shapes: see
 //                           each operator.
 // sinkOptional        [in]  FLOAT [Nq]: a score for each query head that takes part in the softmax and has no
-//                           value row. Neither scaled nor biased.
+//                           value row. Neither scaled nor biased. -inf is the same as no sink.
 // dScaleQOptional, dScaleKOptional, dScaleVOptional
 //                     [in]  quantised attention, which does not exist here: must be absent (161002).
 // prefixOptional      [in]  one length for each batch entry, for sparseMode 5 and 6; ignored by the other modes.
 // qStartIdxOptional, kvStartIdxOptional
 //                     [in]  pseType 2 and 3: the first entry of each shifts the positions of rows and keys. 0 when
-//                           absent; if only one list is given both count as 0, which is logged as a warning.
+//                           absent; if only one list is given both count as 0, which is logged as a warning. At
+//                           most 2^60 away from 0. Not looked at with pseType 0 and 1.
 // scaleValue          [in]  any number that is finite as a float, usually 1 / sqrt(D); may be 0 or negative.
 // keepProb            [in]  keep probability of dropout, in (0, 1]. Below 1 without dropMaskOptional there is no
 //                           dropout, which is logged as a warning; ScoreV4 refuses it (see there).
@@ -113,7 +115,8 @@ extern "C" {
 // attentionOutOut     [out] dtype of query.
 // workspaceSize       [out] bytes of device memory for the second phase:
 //                             63 + slots * 256 * (2 * (D + Drope) + 3 * Dv + 128) + packed copies,
-//                             slots = the smaller of the number of threads and Nq * (sum of ceil(Sq / 64)).
+//                             slots = the smaller of the number of threads and Nq * (sum of ceil(Sq / 64)), where the
+//                             rows of T behind the last sequence count as one more sequence.
 //                           Neither Sq * Skv nor a multiple of S is in it, except for the copies, which are as large as
 //                           the views that need them. The same for equal arguments and thread setting; 0 when there is
 //                           nothing to do.
@@ -133,6 +136,7 @@ extern "C" {
 //           becomes required through another argument; a view that exceeds its storage; output views whose elements
 //           overlap; a tensor with elements that the call needs but without a data address
 //   561000  the environment variable ASCEND_CPU_ISA asks for an instruction set that the machine or the build lacks
+//   561101  no memory for the executor
 // Returned by the second phase:
 //   161001  executor is null, or workspace is null although workspaceSize is not 0
 //   161002  workspaceSize is smaller than promised, or the executor belongs to another operator
@@ -236,10 +240,11 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV4(void* workspace, uint
 //   [sumSq, sumSkv]      sequence b uses the block that starts at (start of its rows, start of its keys)
 //   [1, 1, maxSq, maxSkv], [B, 1, maxSq, maxSkv], [B, Nq, maxSq, maxSkv]
 //
-// Windows, for sequences with rows and keys. Mode 0: nextTokens >= 0, preTokens >= Sq - Skv, and nextTokens >=
-// -preTokens. Mode 3: Sq <= Skv. Mode 4: preTokens >= 0, preTokens + nextTokens >= 0, nextTokens >= Sq - Skv. Mode 6:
-// prefixOptional has B entries, each from max(0, Skv - Sq) to Skv. Modes 7 and 8, for the sequence that is a band:
-// preTokens >= Skv, nextTokens >= Sq - Skv; mode 7 also nextTokens <= 0, and Sq <= Skv for all.
+// Windows, for sequences with rows and keys. Mode 0: nextTokens >= 0 (also without such sequences), preTokens >= Sq -
+// Skv, and nextTokens >= -preTokens. Mode 3: Sq <= Skv, also of sequences without keys. Mode 4: preTokens >= 0,
+// preTokens + nextTokens >= 0, nextTokens >= Sq - Skv. Mode 6: prefixOptional has B entries, each from max(0, Skv - Sq)
+// to Skv. Modes 7 and 8, for the sequence that is a band: preTokens >= Skv, nextTokens >= Sq - Skv; mode 7 also
+// nextTokens <= 0, and Sq <= Skv for all.
 //
 // realShiftOptional for pseType 0 and 1, in this order of recognition:
 //   first dimension Nq * sumSkv       one row for all rows of a sequence: blocks [Nq, Skv_b], one after another
@@ -317,8 +322,8 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV5(void* workspace
                                                                  aclOpExecutor* executor, const aclrtStream stream);
 
 // An upper bound of V5's workspace for all lists with the same number of entries, on the current thread setting:
-// dropMaskOptional and keepProb are not looked at. The executor runs the call without dropout in
-// aclnnFlashAttentionVarLenScoreV5.
+// dropMaskOptional and keepProb are not looked at (a mask without gaps needs no workspace). The executor runs the call
+// without dropout in aclnnFlashAttentionVarLenScoreV5.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
     const aclTensor* query, const aclTensor* queryRope, const aclTensor* key, const aclTensor* keyRope,
     const aclTensor* value, const aclTensor* realShiftOptional, const aclTensor* dropMaskOptional,

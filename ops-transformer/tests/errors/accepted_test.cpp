@@ -54,6 +54,20 @@ TEST(Accepted, PlainFormats) {
     expect_counts(call, kDenseRows, kSizes.n, all_keys);
 }
 
+// An expanded key may have more pairs with the query than an integer counts, as long as few are visible.
+TEST(Accepted, MorePairsThanCanBeCounted) {
+    constexpr int64_t kHeads = 70000, kKeys = int64_t{1} << 47;
+    Call call = dense_call("BNSD", {.b = 1, .n = kHeads, .nkv = 1, .sq = 1, .skv = 1, .d = 1, .dv = 1});
+    call.key->shape[2] = call.value->shape[2] = kKeys;
+    call.key->strides = call.value->strides = {1, 1, 0, 1};
+    call.key->storage = call.value->storage = {1};
+    call.mask = byte_mask({2048, 2048});
+    call.sparse_mode = 2;
+    const Outcome outcome = run(call);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_EQ(outcome.sum, std::vector<float>(kHeads * 8, 1.0F));
+}
+
 TEST(Accepted, ArgumentsThatDoNotMatterHere) {
     Call call = dense_call();
     call.prefix = std::vector<int64_t>{0};  // 5.21

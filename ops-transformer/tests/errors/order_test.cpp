@@ -29,6 +29,8 @@ const Mistake kDtypes{"dtypes", [](Call& c) { c.value->dtype = ACL_FLOAT16; },
 const Mistake kPseType{"pseType", [](Call& c) { c.pse_type = 7; }, "pseType 7 is not supported: expected 0, 1, 2 or 3"};
 const Mistake kBiasDtype{"bias dtype", [](Call& c) { c.real_shift->dtype = ACL_FLOAT16; },
                          "realShiftOptional dtype FLOAT16 must equal query dtype FLOAT for pseType 1"};
+const Mistake kBiasDtypeOfWrongType{"bias dtype", [](Call& c) { c.real_shift->dtype = ACL_FLOAT16; },
+                                    "realShiftOptional dtype FLOAT16 must equal query dtype FLOAT for pseType 7"};
 const Mistake kNoHeads{"headNum", [](Call& c) { c.head_num = 0; }, "headNum must be positive: got 0"};
 const Mistake kScale{"scale", [](Call& c) { c.scale = HUGE_VAL; }, "scaleValue must be a finite float: got inf"};
 const Mistake kKeepProb{"keepProb", [](Call& c) { c.keep_prob = 2; }, "keepProb must be in (0, 1]: got 2"};
@@ -77,8 +79,8 @@ TEST(Order, Dense) {
             kNullQuery,
             kFormat,
             kDtypes,
-            kPseType,
-            kBiasDtype,
+            kBiasDtypeOfWrongType,
+            kOutDtype,  // this version looks at it with the inputs
             kNoHeads,
             kDenseLayout,
             {"rank",
@@ -103,6 +105,7 @@ TEST(Order, Dense) {
             kMaskRank,
             {"window", [](Call& c) { c.pre = -9; },
              "preTokens -9 and nextTokens 2147483647 leave no visible position for Sq=3, Skv=5"},
+            kPseType,
             bias_shape("realShiftOptional shape [9] is not supported: expected [2, 4, 3, 5], [1, 4, 3, 5], [2, 4, 1, "
                        "5], [1, 4, 1, 5] (no broadcasting over heads)"),
             {"max shape",
@@ -111,7 +114,6 @@ TEST(Order, Dense) {
              },
              "softmaxMaxOut shape [2, 4, 3]: expected [2, 4, 3, 8]"},
             kSumDtype,
-            kOutDtype,
             {"view", [](Call& c) { c.key->storage = {100}; },
              "key view exceeds its storage: needs element 159, storage has 100"},
             with_sentence(kNoData, "value has shape [2, 2, 5, 8], but its data address is nullptr"),
@@ -153,21 +155,20 @@ TEST(Order, VarLen) {
             kNullQuery,
             kFormat,
             kDtypes,
-            kPseType,
-            kBiasDtype,
+            kBiasDtypeOfWrongType,
             kNoHeads,
             {"rank",
              [](Call& c) {
                  c.value->shape = {11, 16};
              },
              "value has 2 dimensions [11, 16], but inputLayout \"TND\" needs 3"},
-            {"value heads", [](Call& c) { c.value->shape[1] = 1; },
-             "key shape [11, 2, 8] and value shape [11, 1, 8] must be equal except for the last dimension"},
             {"rope",
              [](Call& c) {
                  c.key_rope = byte_tensor({11, 2, 4}, ACL_BF16);
              },
              "queryRope cannot be nullptr when keyRope is given"},
+            {"value heads", [](Call& c) { c.value->shape[1] = 1; },
+             "key shape [11, 2, 8] and value shape [11, 1, 8] must be equal except for the last dimension"},
             {"empty list", [](Call& c) { c.q_ends.reset(); },
              "actualSeqQLenOptional cannot be empty for inputLayout \"TND\""},
             {"list lengths", [](Call& c) { c.kv_ends->push_back(11); },
@@ -186,6 +187,7 @@ TEST(Order, VarLen) {
             kMaskRank,
             {"window", [](Call& c) { c.next = -1; },
              "sparseMode 0: nextTokens -1 is not supported by VarLen operators: expected at least 0"},
+            kPseType,
             bias_shape("realShiftOptional shape [9] is not supported: expected 124 elements (Nq * sum Sq*Skv), 44 (Nq "
                        "* sum Skv), [3, 4, 1024, 5] or [1, 4, 1024, 5]"),
             kSumDtype,

@@ -25,8 +25,8 @@ inline constexpr int64_t kCompressedBiasRows = 1024;
 
 // Row `row` of a bias matrix of `full_rows` rows of which the last 1024 are stored: element (row, j) is stored element
 // (stored_row, j + shift). An earlier row is read from the stored row with the same remainder, moved so that the
-// distance j - row to the diagonal stays the same; for j > row the moved column may lie past the end (such keys are
-// hidden by the causal mask that compression requires).
+// distance j - row to the diagonal stays the same; for j > row the moved column may lie past the end: there
+// is no entry for such a pair.
 struct StoredBiasRow {
     int64_t row, shift;
 };

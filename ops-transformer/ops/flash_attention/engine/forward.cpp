@@ -65,7 +65,8 @@ ForwardBlock make_block(const Problem& problem, const ForwardPlan::Block& rows, 
     block.mask = problem.has_mask ? element<const uint8_t>(at[kAttenMask], mask, 1) : nullptr;
     block.mask_stride = problem.mask.row;
     block.drop_mask = problem.has_drop_mask ? static_cast<const uint8_t*>(at[kDropMask]) : nullptr;
-    block.drop_first_bit = s.drop_bit + (head * s.q_len + row) * s.kv_len;
+    // Only a mask with a bit for every pair bounds their number.
+    block.drop_first_bit = problem.has_drop_mask ? s.drop_bit + (head * s.q_len + row) * s.kv_len : 0;
     block.keep_prob = problem.keep_prob;
     block.sink =
         problem.has_sink ? static_cast<const float*>(at[kSink])[head] : -std::numeric_limits<float>::infinity();

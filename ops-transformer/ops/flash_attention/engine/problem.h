@@ -65,6 +65,8 @@ struct Sequence {
     SequenceBias bias{};
     int64_t drop_bit = 0;  // of (head 0, row 0, key 0); the bits of row, head and sequence follow without padding
     Band band{};           // which keys a row may see, besides the explicit mask
+
+    bool has_pairs() const { return q_len > 0 && kv_len > 0; }
 };
 
 struct Problem {

@@ -23,6 +23,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/problem.h"
 #include "kernels/bias_tile.h"
 #include "kernels/dispatch.h"
 #include "kernels/dropout_tile.h"
@@ -124,8 +125,8 @@ void write_results(const ForwardBlock& block, const Softmax& softmax, const floa
         const float divisor = row.divisor * keep_prob;
         for (int64_t f = 0; f < block.value_dim; f++)
             out[i * block.out_stride + f] = Type::narrow(row.empty ? 0.0F : total[f * kQueryBlock + i] / divisor);
-        std::fill_n(block.max + i * block.stats_stride, 8, row.max);
-        std::fill_n(block.sum + i * block.stats_stride, 8, row.sum);
+        std::fill_n(block.max + i * block.stats_stride, kStatsCopies, row.max);
+        std::fill_n(block.sum + i * block.stats_stride, kStatsCopies, row.sum);
     }
 }
 
@@ -147,15 +148,19 @@ void forward(const ForwardBlock& block, void* memory) {
 
     const KeyRange keys = any_visible(block.band, block.row_begin, block.row_end, block.kv_len);
     if (!keys.empty()) transpose_query<Type>(block, columns, scratch.query);
-    int64_t blocks = 0;
     VisibleTile visible;
-    // Key blocks start at multiples of kKeyBlock of the sequence, so that a row's sums are cut at the same keys
-    // whatever band or block it is in.
+    // Key blocks, and groups of them, start at multiples of their size, so that a row's sums are cut at the same keys
+    // whatever the band and whatever other rows of the block see.
+    int64_t group = 0;
     for (int64_t begin = keys.begin / kKeyBlock * kKeyBlock; begin < keys.end; begin += kKeyBlock) {
         const int64_t end = std::min(begin + kKeyBlock, block.kv_len);
         const int64_t count = end - begin;
         bool full = visible.fill(block, begin, end);
         if (!full && visible.nothing_visible(count)) continue;
+        if (begin / (kBlocksPerGroup * kKeyBlock) != group) {
+            close_group();
+            group = begin / (kBlocksPerGroup * kKeyBlock);
+        }
 
         multiply_features<Type>(block, scratch, begin, end, columns);
         if (add_bias<Type>(block, begin, count, scratch.scores, visible)) full = false;
@@ -169,7 +174,6 @@ void forward(const ForwardBlock& block, void* memory) {
             multiply({value.data, 1, value.stride}, scratch.scores, value_dim, count, columns, true, scratch.group);
         else
             add_visible_products(value, visible, scratch.scores, count, value_dim, rows, scratch.group);
-        if (++blocks % kBlocksPerGroup == 0) close_group();
     }
     close_group();
     write_results<Type>(block, softmax, scratch.total);

@@ -20,10 +20,7 @@ void check_drop_mask(const ScoreRequest& request, const ScoreSizes& sizes, const
         throw ParameterError(
             fmt::format("dropMaskOptional dtype {}: expected UINT8 (packed bits)", opbase::dtype_name(mask.dtype)));
     }
-    if (!opbase::is_plain_format(mask.format)) {
-        throw ParameterError(
-            fmt::format("dropMaskOptional format {} is not supported: expected ND", opbase::format_name(mask.format)));
-    }
+    require_plain_format({"dropMaskOptional", &mask});
     const int64_t pairs = pair_count(sizes, lengths);
     const int64_t bytes = pairs / 8 + (pairs % 8 != 0);
     if (mask.count() < bytes) {
@@ -70,10 +67,7 @@ void check_sink(const ScoreRequest& request, int64_t heads) {
         throw ParameterError(fmt::format("sinkOptional must be FLOAT with shape [{}]: got {} {}", heads,
                                          opbase::dtype_name(sink.dtype), opbase::to_string(sink.shape)));
     }
-    if (!opbase::is_plain_format(sink.format)) {
-        throw ParameterError(
-            fmt::format("sinkOptional format {} is not supported: expected ND", opbase::format_name(sink.format)));
-    }
+    require_plain_format({"sinkOptional", &sink});
 }
 
 }  // namespace flash_attention

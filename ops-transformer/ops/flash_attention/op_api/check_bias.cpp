@@ -18,10 +18,6 @@ namespace {
 using opbase::ParameterError;
 using opbase::to_string;
 
-bool shape_is(const aclTensor& tensor, std::initializer_list<int64_t> expected) {
-    return std::equal(tensor.shape.begin(), tensor.shape.end(), expected.begin(), expected.end());
-}
-
 // [B, N, rows, columns] or [1, N, rows, columns].
 bool is_matrix_of(const aclTensor& tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
     return shape_is(tensor, {batch, heads, rows, columns}) || shape_is(tensor, {1, heads, rows, columns});
@@ -149,12 +145,15 @@ void check_start(const char* name, const aclIntArray* list) {
 }
 
 void check_starts(const ScoreRequest& request) {
+    const bool q = !opbase::is_absent(request.q_start), kv = !opbase::is_absent(request.kv_start);
+    if (q != kv) {
+        ascendcl::warn_once("one start index",
+                            fmt::format("{}Optional without {}Optional has no effect: both count as 0",
+                                        q ? "qStartIdx" : "kvStartIdx", q ? "kvStartIdx" : "qStartIdx"));
+        return;
+    }
     check_start("qStartIdxOptional", request.q_start);
     check_start("kvStartIdxOptional", request.kv_start);
-    const bool q = !opbase::is_absent(request.q_start), kv = !opbase::is_absent(request.kv_start);
-    if (q == kv) return;
-    ascendcl::warn_once("one start index", fmt::format("{}Optional without {}Optional has no effect: both count as 0",
-                                                       q ? "qStartIdx" : "kvStartIdx", q ? "kvStartIdx" : "qStartIdx"));
 }
 
 }  // namespace
@@ -164,17 +163,11 @@ BiasStart bias_start(const ScoreRequest& request) {
     return {request.q_start->values.front(), request.kv_start->values.front()};
 }
 
-void check_bias_type(const ScoreRequest& request) {
-    const int64_t type = request.pse_type;
-    if (type < 0 || type > 3) {
-        throw ParameterError(fmt::format("pseType {} is not supported: expected 0, 1, 2 or 3", type));
-    }
-    if (opbase::is_absent(request.real_shift)) {
-        if (type == 1) return;
-        throw ParameterError(fmt::format("realShiftOptional cannot be nullptr when pseType is {}", type));
-    }
+void check_bias_dtype(const ScoreRequest& request) {
+    if (opbase::is_absent(request.real_shift)) return;
     const aclTensor& bias = *request.real_shift;
-    const bool slopes = type >= 2;
+    const int64_t type = request.pse_type;
+    const bool slopes = type == 2 || type == 3;
     if (slopes && bias.dtype != ACL_FLOAT) {
         throw ParameterError(fmt::format("realShiftOptional dtype {}: expected FLOAT for pseType {}",
                                          opbase::dtype_name(bias.dtype), type));
@@ -184,16 +177,20 @@ void check_bias_type(const ScoreRequest& request) {
                                          opbase::dtype_name(bias.dtype), opbase::dtype_name(request.query->dtype),
                                          type));
     }
-    if (!opbase::is_plain_format(bias.format)) {
-        throw ParameterError(
-            fmt::format("realShiftOptional format {} is not supported: expected ND", opbase::format_name(bias.format)));
-    }
+    require_plain_format({"realShiftOptional", request.real_shift});
 }
 
 BiasForm check_bias(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths,
                     MaskForm mask) {
-    if (opbase::is_absent(request.real_shift)) return BiasForm::kNone;
-    if (request.pse_type < 2) {
+    const int64_t type = request.pse_type;
+    if (type < 0 || type > 3) {
+        throw ParameterError(fmt::format("pseType {} is not supported: expected 0, 1, 2 or 3", type));
+    }
+    if (opbase::is_absent(request.real_shift)) {
+        if (type == 1) return BiasForm::kNone;
+        throw ParameterError(fmt::format("realShiftOptional cannot be nullptr when pseType is {}", type));
+    }
+    if (type < 2) {
         return request.varlen ? check_varlen(request, sizes, lengths, mask)
                               : check_fixed(request, sizes, lengths, mask);
     }

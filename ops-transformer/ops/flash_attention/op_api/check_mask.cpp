@@ -112,10 +112,7 @@ MaskForm check_mask(const ScoreRequest& request, const ScoreSizes& sizes, const 
                         "float mask belongs into realShiftOptional",
                         opbase::dtype_name(mask.dtype)));
     }
-    if (!opbase::is_plain_format(mask.format)) {
-        throw ParameterError(
-            fmt::format("attenMaskOptional format {} is not supported: expected ND", opbase::format_name(mask.format)));
-    }
+    require_plain_format({"attenMaskOptional", &mask});
     check_mode(request);
     if (mask.rank() != 2 && mask.rank() != 4) {
         throw ParameterError(fmt::format("attenMaskOptional must have 2 or 4 dimensions: got {}", mask.rank()));

@@ -15,23 +15,15 @@ using opbase::ParameterError;
 using opbase::Shape;
 using opbase::to_string;
 
-struct RopePart {
-    const char* name;
-    const aclTensor* tensor;
-};
-
-void check_type(const RopePart& part) {
+void check_type(const NamedTensor& part) {
     if (part.tensor->dtype != ACL_BF16) {
         throw ParameterError(fmt::format("{} dtype {} is not supported: expected BFLOAT16", part.name,
                                          opbase::dtype_name(part.tensor->dtype)));
     }
-    if (!opbase::is_plain_format(part.tensor->format)) {
-        throw ParameterError(fmt::format("{} format {} is not supported: expected ND", part.name,
-                                         opbase::format_name(part.tensor->format)));
-    }
+    require_plain_format(part);
 }
 
-void check_shapes(const RopePart& query, const RopePart& key, const ScoreSizes& sizes) {
+void check_shapes(const NamedTensor& query, const NamedTensor& key, const ScoreSizes& sizes) {
     const Shape& q = query.tensor->shape;
     const bool fits = q.size() == 3 && q[0] == sizes.q_len && q[1] == sizes.query_heads;
     if (!fits || q[2] < 1 || q[2] > sizes.head_dim) {
@@ -46,7 +38,7 @@ void check_shapes(const RopePart& query, const RopePart& key, const ScoreSizes& 
 }
 
 // The arguments that rope parts do not go together with, and the one that they need.
-void check_company(const RopePart& query, const ScoreRequest& request) {
+void check_company(const NamedTensor& query, const ScoreRequest& request) {
     if (request.sparse_mode == 6) throw ParameterError(fmt::format("{} is not supported by sparseMode 6", query.name));
     if (opbase::is_absent(request.atten_mask)) {
         throw ParameterError(fmt::format("{} needs attenMaskOptional", query.name));
@@ -65,13 +57,13 @@ void check_company(const RopePart& query, const ScoreRequest& request) {
 }  // namespace
 
 int64_t check_rope(const ScoreRequest& request, const ScoreSizes& sizes) {
-    const RopePart query{request.query_rope_name, request.query_rope};
-    const RopePart key{request.key_rope_name, request.key_rope};
+    const NamedTensor query{request.query_rope_name, request.query_rope};
+    const NamedTensor key{request.key_rope_name, request.key_rope};
     const bool with_query = !opbase::is_absent(query.tensor), with_key = !opbase::is_absent(key.tensor);
     if (!with_query && !with_key) return 0;
     if (!with_query || !with_key) {
-        const RopePart& missing = with_query ? key : query;
-        const RopePart& given = with_query ? query : key;
+        const NamedTensor& missing = with_query ? key : query;
+        const NamedTensor& given = with_query ? query : key;
         throw ParameterError(fmt::format("{} cannot be nullptr when {} is given", missing.name, given.name));
     }
     check_type(query);

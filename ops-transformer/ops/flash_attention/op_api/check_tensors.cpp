@@ -22,19 +22,15 @@ using opbase::to_string;
 
 constexpr int64_t kMaxHeadDim = 768;
 
-struct NamedTensor {
-    const char* name;
-    const aclTensor* tensor;
-};
-
-void require_plain_format(const NamedTensor& argument) {
-    if (opbase::is_plain_format(argument.tensor->format)) return;
-    throw ParameterError(fmt::format("{} format {} is not supported: expected ND", argument.name,
-                                     opbase::format_name(argument.tensor->format)));
-}
-
 bool is_attention_dtype(aclDataType dtype) {
     return dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16;
+}
+
+void check_out_dtype(const ScoreRequest& request) {
+    const aclDataType dtype = request.attention_out->dtype;
+    if (dtype == request.query->dtype) return;
+    throw ParameterError(fmt::format("attentionOutOut dtype {} must equal query dtype {}", dtype_name(dtype),
+                                     dtype_name(request.query->dtype)));
 }
 
 void check_input_dtypes(const ScoreRequest& request) {
@@ -48,16 +44,17 @@ void check_input_dtypes(const ScoreRequest& request) {
         throw ParameterError(
             fmt::format("query dtype {} is not supported: expected FLOAT16, BFLOAT16 or FLOAT", dtype_name(dtype)));
     }
-    check_bias_type(request);
+    check_bias_dtype(request);
     // The head count is not known yet; headNum has to be equal to it.
     if (request.sink != nullptr && request.sink->dtype != ACL_FLOAT) check_sink(request, request.head_num);
+    if (request.out_dtype_first) check_out_dtype(request);
 }
 
 Layout check_layout(const ScoreRequest& request) {
-    const auto layout = opbase::parse_layout(request.input_layout);
-    if (layout.has_value() && (request.any_layout || request.varlen == (*layout == Layout::kTND))) return *layout;
-    // An unterminated string would fill the message with whatever follows it.
+    // An unterminated string would be read with whatever follows it, and fill the message.
     const std::string_view text(request.input_layout, strnlen(request.input_layout, 32));
+    const auto layout = opbase::parse_layout(text);
+    if (layout.has_value() && (request.any_layout || request.varlen == (*layout == Layout::kTND))) return *layout;
     throw ParameterError(
         request.varlen ? fmt::format("inputLayout \"{}\" is not supported by VarLen operators: expected TND", text)
                        : fmt::format("inputLayout \"{}\" is not supported: expected BSH, SBH, {}", text,
@@ -157,8 +154,8 @@ void check_key_against_others(const ScoreRequest& request, const ScoreSizes& siz
     }
 }
 
-// 1 TiB of statistics (eight floats for each query row and head) is two thousand times what the largest documented call
-// has, and few enough rows to plan for.
+// 1 TiB of statistics (eight floats for each query row and head) is more than any machine here has, and few enough rows
+// to plan for.
 constexpr int64_t kMaxStatisticsBytes = int64_t{1} << 40;
 
 // Expanded views cost no memory, so only these two limits keep sizes from overflowing in what follows.
@@ -173,10 +170,6 @@ void check_addressable(const ScoreRequest& request, const ScoreSizes& sizes) {
         throw ParameterError(fmt::format("query shape {} and key shape {} are too large: their pairs cannot be counted",
                                          to_string(request.query->shape), to_string(request.key->shape)));
     }
-}
-
-bool shape_is(const aclTensor& tensor, std::initializer_list<int64_t> expected) {
-    return std::equal(tensor.shape.begin(), tensor.shape.end(), expected.begin(), expected.end());
 }
 
 // TND statistics are addressed by position, so any shape with room for T x N entries of eight does.
@@ -218,6 +211,16 @@ void check_quantised(const ScoreRequest& request) {
 }
 
 }  // namespace
+
+void require_plain_format(const NamedTensor& argument) {
+    if (opbase::is_plain_format(argument.tensor->format)) return;
+    throw ParameterError(fmt::format("{} format {} is not supported: expected ND", argument.name,
+                                     opbase::format_name(argument.tensor->format)));
+}
+
+bool shape_is(const aclTensor& tensor, std::initializer_list<int64_t> expected) {
+    return std::equal(tensor.shape.begin(), tensor.shape.end(), expected.begin(), expected.end());
+}
 
 int64_t saturating_product(std::initializer_list<int64_t> sizes) {
     int64_t result = 1;
@@ -283,6 +286,7 @@ ScoreSizes check_inputs(const ScoreRequest& request) {
     sizes.kv_len = length_of(*request.key, sizes.layout);
 
     check_head_dims(sizes, key_dim);
+    sizes.rope_dim = check_rope(request, sizes);
     check_heads(request, sizes);
     check_sink(request, sizes.query_heads);
     check_key_against_others(request, sizes);
@@ -304,10 +308,7 @@ void check_outputs(const ScoreRequest& request, const ScoreSizes& sizes) {
         throw ParameterError(
             fmt::format("attentionOutOut shape {}: expected {}", to_string(out.shape), to_string(expected)));
     }
-    if (out.dtype != request.query->dtype) {
-        throw ParameterError(fmt::format("attentionOutOut dtype {} must equal query dtype {}", dtype_name(out.dtype),
-                                         dtype_name(request.query->dtype)));
-    }
+    check_out_dtype(request);
     require_plain_format({"attentionOutOut", request.attention_out});
 }
 

@@ -60,7 +60,7 @@ void check_varlen_default(const ScoreRequest& request, const SequenceLengths& al
                         request.next_tokens));
     }
     for (const Sequence& lengths : all.sequences) {
-        if (lengths.q_len == 0 || lengths.kv_len == 0) continue;
+        if (!lengths.has_pairs()) continue;
         if (window.pre < 0 && window.next < -window.pre) refuse_empty_window(request, lengths);
         if (lengths.kv_len + window.pre < lengths.q_len) {
             throw ParameterError(
@@ -84,7 +84,7 @@ void check_varlen_causal(const ScoreRequest& request, const SequenceLengths& all
 void check_varlen_band(const ScoreRequest& request, const SequenceLengths& all) {
     const Window window = clamped_window(request);
     for (const Sequence& lengths : all.sequences) {
-        if (lengths.q_len == 0 || lengths.kv_len == 0) continue;
+        if (!lengths.has_pairs()) continue;
         if (window.pre >= 0 && window.pre + window.next >= 0 && lengths.q_len - window.next <= lengths.kv_len) continue;
         throw ParameterError(
             fmt::format("{}, and preTokens {}, nextTokens {} leave rows without visible key: expected preTokens >= 0, "
@@ -111,7 +111,7 @@ void check_varlen_split(const ScoreRequest& request, const SequenceLengths& all)
     }
     if (!last) return;
     for (const Sequence& s : all.sequences) {
-        if (s.q_len > 0 && s.kv_len > 0) refuse_more_rows_than_keys(request, s, all);
+        if (s.has_pairs()) refuse_more_rows_than_keys(request, s, all);
     }
 }
 
@@ -123,10 +123,6 @@ struct PrefixRange {
 
 PrefixRange prefix_range(const Sequence& lengths) {
     return {std::max<int64_t>(lengths.kv_len - lengths.q_len, 0), lengths.kv_len};
-}
-
-bool has_pairs(const Sequence& lengths) {
-    return lengths.q_len > 0 && lengths.kv_len > 0;
 }
 
 void check_prefixes(const ScoreRequest& request, const SequenceLengths& all) {
@@ -141,7 +137,7 @@ void check_prefixes(const ScoreRequest& request, const SequenceLengths& all) {
     for (size_t b = 0; b < prefixes.size(); b++) {
         const Sequence& lengths = all.sequences[b];
         const PrefixRange range = prefix_range(lengths);
-        if (!has_pairs(lengths) || range.holds(prefixes[b])) continue;
+        if (!lengths.has_pairs() || range.holds(prefixes[b])) continue;
         throw ParameterError(fmt::format("prefixOptional[{}] is {}: expected {}..{} ({} .. Skv)", b, prefixes[b],
                                          range.least, range.most, lengths.q_len > lengths.kv_len ? "0" : "Skv - Sq"));
     }
@@ -153,7 +149,7 @@ bool has_valid_prefixes(const ScoreRequest& request, const SequenceLengths& leng
     if (opbase::is_absent(request.prefix) || request.prefix->values.size() != lengths.sequences.size()) return false;
     for (size_t b = 0; b < lengths.sequences.size(); b++) {
         const Sequence& s = lengths.sequences[b];
-        if (has_pairs(s) && !prefix_range(s).holds(request.prefix->values[b])) return false;
+        if (s.has_pairs() && !prefix_range(s).holds(request.prefix->values[b])) return false;
     }
     return true;
 }

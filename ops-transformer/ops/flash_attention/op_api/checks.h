@@ -22,7 +22,7 @@ struct ScoreSizes {
     opbase::Layout layout{};
     int64_t batch = 0, q_len = 0, kv_len = 0;
     int64_t query_heads = 0, kv_heads = 0;
-    int64_t head_dim = 0, value_dim = 0;
+    int64_t head_dim = 0, value_dim = 0, rope_dim = 0;
 
     // Without keys or features every output is zero and the inputs are not read.
     bool nothing_to_attend() const { return kv_len == 0 || kv_heads == 0 || head_dim == 0 || value_dim == 0; }
@@ -57,10 +57,16 @@ enum class BiasForm {
 struct ScoreForm {
     ScoreSizes sizes;
     SequenceLengths lengths;
-    int64_t rope_dim = 0;
     MaskForm mask = MaskForm::kNone;
     BiasForm bias = BiasForm::kNone;
 };
+
+struct NamedTensor {
+    const char* name;
+    const aclTensor* tensor;
+};
+void require_plain_format(const NamedTensor& argument);
+bool shape_is(const aclTensor& tensor, std::initializer_list<int64_t> expected);
 
 // Saturates instead of overflowing. No size is negative.
 int64_t saturating_product(std::initializer_list<int64_t> sizes);
@@ -74,17 +80,17 @@ void check_required(const ScoreRequest& request);
 // True when softmaxMax, softmaxSum and attentionOut are all empty: then nothing else is looked at.
 bool all_outputs_empty(const ScoreRequest& request);
 
-// Formats, dtypes (of bias and sink too), headNum, layout, ranks, head dimensions, head counts, and how query, key and
-// value fit together.
+// Formats, dtypes (of bias and sink too), headNum, layout, ranks, head dimensions, rope parts, head counts, and how
+// query, key and value fit together.
 ScoreSizes check_inputs(const ScoreRequest& request);
 
-// dtype and format of the bias, and the number in pseType. Part of check_inputs.
-void check_bias_type(const ScoreRequest& request);
+// dtype and format of the bias. Part of check_inputs.
+void check_bias_dtype(const ScoreRequest& request);
 
 // The sink has one float for each of `heads`. Part of check_inputs.
 void check_sink(const ScoreRequest& request, int64_t heads);
 
-// The rope parts of query and key; returns their dimension, 0 without them.
+// The rope parts of query and key; returns their dimension, 0 without them. Part of check_inputs.
 int64_t check_rope(const ScoreRequest& request, const ScoreSizes& sizes);
 
 // The lists of a varlen call, or `batch` equal sequences.
@@ -105,7 +111,7 @@ bool has_valid_prefixes(const ScoreRequest& request, const SequenceLengths& leng
 // The sequence that is a band in modes 7 (the last one with rows) and 8 (the first one); -1 when none has rows.
 int64_t band_sequence(const ScoreRequest& request, const SequenceLengths& lengths);
 
-// Shape of the bias, and what it demands of lengths and mask.
+// The number in pseType, shape of the bias, and what it demands of lengths and mask.
 BiasForm check_bias(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths,
                     MaskForm mask);
 

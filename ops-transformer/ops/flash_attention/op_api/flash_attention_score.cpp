@@ -4,6 +4,8 @@
 #endif
 #include "aclnnop/aclnn_flash_attention_score.h"
 
+#include <cstring>
+
 #include "op_api/score_request.h"
 #include "opbase/executor.h"
 #include "opbase/layout.h"
@@ -39,6 +41,10 @@ constexpr const char* kVarLenScoreV2 = "aclnnFlashAttentionVarLenScoreV2";
 constexpr const char* kVarLenScoreV3 = "aclnnFlashAttentionVarLenScoreV3";
 constexpr const char* kVarLenScoreV4 = "aclnnFlashAttentionVarLenScoreV4";
 constexpr const char* kVarLenScoreV5 = "aclnnFlashAttentionVarLenScoreV5";
+
+bool is_tnd(const char* layout) {
+    return layout != nullptr && opbase::parse_layout({layout, strnlen(layout, 32)}) == opbase::Layout::kTND;
+}
 
 // The arguments that every version has, in the order of the signatures.
 ScoreRequest make_request(const char* name, std::span<const R::TensorField> inputs, const aclTensor* query,
@@ -135,6 +141,7 @@ aclnnStatus aclnnFlashAttentionScoreV3GetWorkspaceSize(
                      paddingMaskOptional, attenMaskOptional, prefixOptional, scaleValue, keepProb, preTokens,
                      nextTokens, headNum, inputLayout, innerPrecise, sparseMode, softmaxMaxOut, softmaxSumOut,
                      softmaxOutOut, attentionOutOut, workspaceSize, executor);
+    request.out_dtype_first = true;
     request.sink = sinkOptional;
     request.q_start = qStartIdxOptional;
     request.kv_start = kvStartIdxOptional;
@@ -165,7 +172,7 @@ aclnnStatus aclnnFlashAttentionScoreV4GetWorkspaceSize(
                      nextTokens, headNum, inputLayout, innerPrecise, sparseMode, softmaxMaxOut, softmaxSumOut,
                      softmaxOutOut, attentionOutOut, workspaceSize, executor);
     request.any_layout = true;
-    request.varlen = inputLayout != nullptr && opbase::parse_layout(inputLayout) == opbase::Layout::kTND;
+    request.varlen = is_tnd(inputLayout);
     request.query_rope_name = "queryRopeOptional";
     request.key_rope_name = "keyRopeOptional";
     request.query_rope = queryRopeOptional;
@@ -339,7 +346,7 @@ aclnnStatus aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
     char* softmaxOutLayout, const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-    // Not an argument here: whatever the mask and the probability are, the bound is the same.
+    // The bound is for a mask without gaps, which is read where it lies, and for any probability.
     dropMaskOptional = nullptr;
     keepProb = 1.0;
     ScoreRequest request =

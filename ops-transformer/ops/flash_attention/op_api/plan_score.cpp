@@ -49,6 +49,7 @@ ForwardPlan plan_with_kernels(const Problem& problem) {
     try {
         return plan_forward(problem);
     } catch (const UnavailableKernels& error) {
+        ascendcl::warn_once("ASCEND_CPU_ISA", error.what());
         throw opbase::OperatorError(opbase::kInner, error.what());
     }
 }
@@ -75,7 +76,6 @@ void warn_about_ineffective(const ScoreRequest& request) {
 ScoreForm check_call(const ScoreRequest& request) {
     ScoreForm form;
     form.sizes = check_inputs(request);
-    form.rope_dim = check_rope(request, form.sizes);
     form.lengths = check_sequences(request, form.sizes);
     check_attributes(request, form.sizes, form.lengths);
     form.mask = check_mask(request, form.sizes, form.lengths);

@@ -18,6 +18,7 @@ struct ScoreRequest {
     std::span<const TensorField> inputs;  // the tensor inputs in the order of the C signature, for address exchange
     bool varlen = false;                  // TND with lists of lengths
     bool any_layout = false;              // the one operator for dense batches and TND; `varlen` follows the layout
+    bool out_dtype_first = false;         // one version compares the dtype of attentionOut with those of the inputs
     bool max_workspace = false;           // asks for the workspace of the worst lists instead of the given ones
     const char* query_rope_name = "queryRope";  // in the C signature
     const char* key_rope_name = "keyRope";

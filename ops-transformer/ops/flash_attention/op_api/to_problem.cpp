@@ -1,6 +1,7 @@
 #include "op_api/to_problem.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "engine/bias.h"
@@ -127,10 +128,6 @@ void add_remaining_rows(const ScoreSizes& sizes, SequenceLengths& lengths) {
     if (rows > 0) lengths.sequences.push_back({.q_len = rows});
 }
 
-bool has_pairs(const Sequence& s) {
-    return s.q_len > 0 && s.kv_len > 0;
-}
-
 // Where the operands of a call lie.
 struct Cursors {
     Cursor query, key, value, query_rope, key_rope, out;
@@ -151,7 +148,8 @@ class ProblemBuilder {
         if (request.varlen) add_remaining_rows(form.sizes, form.lengths);
         const std::vector<Sequence>& sequences = form.lengths.sequences;
         reads_ = !form.sizes.nothing_to_attend() &&
-                 (request.max_workspace || std::any_of(sequences.begin(), sequences.end(), has_pairs));
+                 (request.max_workspace ||
+                  std::any_of(sequences.begin(), sequences.end(), std::mem_fn(&Sequence::has_pairs)));
     }
 
     Problem build() {
@@ -172,7 +170,7 @@ class ProblemBuilder {
         at_.query = input(kQuery, "query", &ScoreRequest::query, sizes.query_heads);
         at_.key = input(kKey, "key", &ScoreRequest::key, sizes.kv_heads);
         at_.value = input(kValue, "value", &ScoreRequest::value, sizes.kv_heads);
-        if (form_.rope_dim > 0) {
+        if (form_.sizes.rope_dim > 0) {
             at_.query_rope = input(kQueryRope, request_.query_rope_name, &ScoreRequest::query_rope, sizes.query_heads);
             at_.key_rope = input(kKeyRope, request_.key_rope_name, &ScoreRequest::key_rope, sizes.kv_heads);
         }
@@ -223,7 +221,7 @@ class ProblemBuilder {
             const int64_t first_row = request_.varlen ? rows_before : 0;
             s.out = at_.out.offset(batch, first_row);
             place_statistics(s, rows_before);
-            if (reads_ && has_pairs(s)) {
+            if (reads_ && s.has_pairs()) {
                 s.query = at_.query.offset(batch, first_row);
                 s.key = at_.key.offset(batch, keys_before);
                 s.value = at_.value.offset(batch, keys_before);
@@ -289,7 +287,7 @@ class ProblemBuilder {
         problem.kv_heads = std::max<int64_t>(sizes.kv_heads, 1);  // 0: nothing to attend to, but still a divisor
         problem.head_dim = sizes.head_dim;
         problem.value_dim = sizes.value_dim;
-        problem.rope_dim = form_.rope_dim;
+        problem.rope_dim = form_.sizes.rope_dim;
         problem.scale = static_cast<float>(request_.scale);
         problem.query = at_.query.strides;
         problem.key = at_.key.strides;
