@@ -98,6 +98,15 @@ TEST_P(LongSequences, EqualFeatures) {
             EXPECT_EQ(lines(check_case(c, &accuracy)), "");
         }
     }
+    // A bias that cancels the products leaves a small maximum, of which a few units in the last place are nothing.
+    for (const char* text : {"d=513 seed=350", "d=310 seed=340", "d=127 seed=305"}) {
+        EXPECT_EQ(
+            lines(check_case(
+                parse_case("layout=BSND n=1 dv=1 q=513 kv=2 pse=1:full strides=q:expand_last,k:expand_last dtype=" +
+                           std::string(name_of(GetParam())) + " " + text),
+                &accuracy)),
+            "");
+    }
     std::cout << accuracy.table();
 }
 

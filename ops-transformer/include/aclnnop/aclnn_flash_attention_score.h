@@ -114,7 +114,7 @@ extern "C" {
 // softmaxOutOut       [out] reserved by the interface: nullptr or an empty tensor; never written.
 // attentionOutOut     [out] dtype of query.
 // workspaceSize       [out] bytes of device memory for the second phase:
-//                             63 + slots * 256 * (2 * (D + Drope) + 3 * Dv + 128) + packed copies,
+//                             63 + slots * 256 * (2 * (D + Drope) + 3 * Dv + 64) + packed copies,
 //                             slots = the smaller of the number of threads and Nq * (sum of ceil(Sq / 64)), where the
 //                             rows of T behind the last sequence count as one more sequence.
 //                           Neither Sq * Skv nor a multiple of S is in it, except for the copies, which are as large as

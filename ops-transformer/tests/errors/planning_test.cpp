@@ -205,7 +205,7 @@ TEST(Planning, WorkspaceIsWhatTheHeaderSays) {
     for (const int64_t d : {1, 8, 100, 768}) {
         const int64_t dv = (d + 1) / 2;
         const Call dense = dense_call("BSND", {.b = 1, .n = 1, .nkv = 1, .sq = 64, .skv = 300, .d = d, .dv = dv});
-        EXPECT_EQ(run(dense, true).workspace_size, rounded(256 * (2 * d + 3 * dv + 128)));
+        EXPECT_EQ(run(dense, true).workspace_size, rounded(256 * (2 * d + 3 * dv + 64)));
     }
     Call rope = varlen_call({64}, {70}, 1, 1, 32);
     rope.version = Version::kVarLenV3;
@@ -214,7 +214,7 @@ TEST(Planning, WorkspaceIsWhatTheHeaderSays) {
     rope.key_rope = TensorSpec{.shape = {70, 1, 16}, .dtype = ACL_BF16};
     rope.mask = compressed_mask();
     rope.sparse_mode = 3;
-    EXPECT_EQ(run(rope, true).workspace_size, rounded(256 * (2 * (32 + 16) + 3 * 32 + 128)));
+    EXPECT_EQ(run(rope, true).workspace_size, rounded(256 * (2 * (32 + 16) + 3 * 32 + 64)));
 }
 
 }  // namespace

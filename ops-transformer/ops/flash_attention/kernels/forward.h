@@ -13,7 +13,7 @@
 // tiles, whatever the lengths.
 //
 // Sums over keys have three levels: a chain of at most 64 keys from zero, groups of 8 such chains, the total. Sums over
-// features have three levels as well, with shorter chains.
+// features are binary trees (tile.h).
 //
 // A hidden pair has weight exactly 0. That is not enough against a NaN or infinity in a hidden value row, since 0 * NaN
 // is NaN: such tiles leave hidden pairs out one by one.
@@ -36,29 +36,22 @@ namespace flash_attention::portable {
 
 inline constexpr int64_t kBlocksPerGroup = 8;
 
-// Equal products round alike, and errors of equal sign add up with the length of a chain; here they go into the
-// exponent. So chains over features are shorter: 8 from zero, groups of 8 chains, the total. (With chains of 16, rows
-// of equal products are off by up to 0.9 of the error that a maximum may have at D = 768, and more for some.)
-inline constexpr int64_t kFeatureChain = 8;
-inline constexpr int64_t kFeatureGroup = 8 * kFeatureChain;
-
 // The scratch memory of one block, in floats.
 struct Scratch {
-    float *query, *key, *value, *scores, *partial, *group, *total;
+    float *query, *key, *value, *scores, *group, *total;
 
     // `features`: of all parts together.
     static int64_t floats(int64_t features, int64_t value_dim) {
-        return kQueryBlock * (2 * features + 3 * value_dim + 2 * kKeyBlock);
+        return kQueryBlock * (2 * features + 3 * value_dim + kKeyBlock);
     }
 
     Scratch(float* memory, int64_t features, int64_t value_dim) {
-        query = memory;                              // [feature][row]
-        key = query + kQueryBlock * features;        // [key][feature] of one part, for 16-bit types
-        value = key + kKeyBlock * features;          // [key][value_dim], likewise
-        scores = value + kKeyBlock * value_dim;      // [key][row]
-        partial = scores + kKeyBlock * kQueryBlock;  // scores of one group of features
-        group = partial + kKeyBlock * kQueryBlock;   // [value_dim][row], second level of the sum
-        total = group + kQueryBlock * value_dim;     // third level
+        query = memory;                            // [feature][row]
+        key = query + kQueryBlock * features;      // [key][feature] for 16-bit types, part after part
+        value = key + kKeyBlock * features;        // [key][value_dim], likewise
+        scores = value + kKeyBlock * value_dim;    // [key][row]
+        group = scores + kKeyBlock * kQueryBlock;  // [value_dim][row], second level of the sum
+        total = group + kQueryBlock * value_dim;   // third level
     }
 };
 static_assert(kKeyBlock == kQueryBlock, "Scratch::floats counts both as one");
@@ -77,22 +70,16 @@ void transpose_query(const ForwardBlock& block, int64_t columns, float* query) {
 
 // S^T = K Q^T for the keys [begin, end), over all parts of the features.
 template <class Type>
-void multiply_features(const ForwardBlock& block, const Scratch& scratch, int64_t begin, int64_t end, int64_t columns) {
-    const int64_t keys = end - begin;
-    const float* query = scratch.query;
-    float* sum = scratch.scores;  // of the first group; later ones are formed on their own and added
-    for (const FeaturePart& part : block.parts) {
-        const FloatRows key = widen_rows<Type>(part.key, begin, end, part.dim, scratch.key);
-        for (int64_t first = 0; first < part.dim; first += kFeatureGroup) {
-            const int64_t last = std::min(first + kFeatureGroup, part.dim);
-            for (int64_t d = first; d < last; d += kFeatureChain)
-                multiply({key.data + d, key.stride, 1}, query + d * kQueryBlock, keys,
-                         std::min(kFeatureChain, last - d), columns, d > first, sum);
-            if (sum == scratch.partial) add_to(sum, keys, columns, scratch.scores);
-            sum = scratch.partial;
-        }
-        query += part.dim * kQueryBlock;
+void multiply_keys(const ForwardBlock& block, const Scratch& scratch, int64_t begin, int64_t end, int64_t columns) {
+    FeatureRows parts[2];
+    float* widened = scratch.key;
+    for (int p = 0; p < 2; p++) {
+        const FeaturePart& part = block.parts[p];
+        const FloatRows rows = widen_rows<Type>(part.key, begin, end, part.dim, widened);
+        parts[p] = {rows.data, rows.stride, part.dim};
+        widened += kKeyBlock * part.dim;
     }
+    multiply_features(parts, end - begin, scratch.query, columns, scratch.scores);
 }
 
 inline bool all_finite(FloatRows rows, int64_t count, int64_t cols) {
@@ -162,7 +149,7 @@ void forward(const ForwardBlock& block, void* memory) {
             group = begin / (kBlocksPerGroup * kKeyBlock);
         }
 
-        multiply_features<Type>(block, scratch, begin, end, columns);
+        multiply_keys<Type>(block, scratch, begin, end, columns);
         if (add_bias<Type>(block, begin, count, scratch.scores, visible)) full = false;
         if (softmax.weigh(full ? nullptr : &visible, count, columns, remaining_scale(block), scratch.scores)) {
             scale_columns(softmax.shrink(), value_dim, columns, scratch.group);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/vec_portable.h"
 
@@ -59,6 +60,80 @@ inline void multiply(Left a, const float* b, int64_t rows, int64_t depth, int64_
             const Left part{a.data + r * a.row_stride, a.row_stride, a.k_stride};
             tile<1>(part, b + c, depth, add, out + r * kQueryBlock + c);
         }
+    }
+}
+
+// Sums of products of features go into exponents, and equal products round alike, so that their errors would add up
+// along a chain. So chains are short, and they are added up as a binary tree: equal sums double without any rounding.
+inline constexpr int64_t kFeatureChain = 4;
+
+template <int64_t kRows>
+class TileTree {
+  public:
+    using Sums = Vec[kRows][kTileVecs];
+
+    // Joins the sums of the same number of chains as long as there are some, as a counter in binary carries.
+    void add(Sums& sums) {
+        int64_t level = 0;
+        for (; (chains_ >> level & 1) != 0; level++) add_level(level, sums);
+        std::memcpy(levels_[level], sums, sizeof(Sums));
+        chains_++;
+    }
+
+    void total(Sums& sums) const {
+        std::memset(sums, 0, sizeof(Sums));
+        for (int64_t level = 0; chains_ >> level != 0; level++)
+            if ((chains_ >> level & 1) != 0) add_level(level, sums);
+    }
+
+  private:
+    void add_level(int64_t level, Sums& sums) const {
+        for (int64_t r = 0; r < kRows; r++)
+            for (int64_t v = 0; v < kTileVecs; v++) sums[r][v] += levels_[level][r][v];
+    }
+
+    static constexpr int64_t kLevels = 10;  // 2 * 768 features are fewer than 2^10 chains
+    Sums levels_[kLevels];
+    int64_t chains_ = 0;
+};
+
+// The left operand of one part of the features: element (row, d) lies at data[row * stride + d].
+struct FeatureRows {
+    const float* data;
+    int64_t stride, dim;
+};
+
+// out[row][column] = sum over the features of all parts of key(row, d) * query[d][column] for one tile.
+template <int64_t kRows>
+inline void feature_tile(const FeatureRows (&parts)[2], int64_t row, const float* query, float* out) {
+    TileTree<kRows> tree;
+    for (const FeatureRows& part : parts) {
+        const float* const left = part.data + row * part.stride;
+        for (int64_t begin = 0; begin < part.dim; begin += kFeatureChain) {
+            Vec acc[kRows][kTileVecs] = {};
+            for (int64_t d = begin; d < std::min(begin + kFeatureChain, part.dim); d++, query += kQueryBlock) {
+                Vec right[kTileVecs];
+                for (int64_t v = 0; v < kTileVecs; v++) right[v] = load(query + v * kLanes);
+                for (int64_t r = 0; r < kRows; r++)
+                    for (int64_t v = 0; v < kTileVecs; v++) acc[r][v] += set(left[r * part.stride + d]) * right[v];
+            }
+            tree.add(acc);
+        }
+    }
+    Vec sums[kRows][kTileVecs];
+    tree.total(sums);
+    for (int64_t r = 0; r < kRows; r++)
+        for (int64_t v = 0; v < kTileVecs; v++) store(out + r * kQueryBlock + v * kLanes, sums[r][v]);
+}
+
+// The same for `rows` rows and all columns.
+inline void multiply_features(const FeatureRows (&parts)[2], int64_t rows, const float* query, int64_t columns,
+                              float* out) {
+    for (int64_t c = 0; c < columns; c += kTileVecs * kLanes) {
+        int64_t r = 0;
+        for (; r + kTileRows <= rows; r += kTileRows)
+            feature_tile<kTileRows>(parts, r, query + c, out + r * kQueryBlock + c);
+        for (; r < rows; r++) feature_tile<1>(parts, r, query + c, out + r * kQueryBlock + c);
     }
 }
 
