@@ -8,6 +8,15 @@
 
 #include "support.h"
 
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+constexpr bool kAddressSanitizer = true;
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
+
 namespace {
 
 // Runs `body` in a forked child and gives its exit code, or 128 + the signal. A child that hangs is killed by SIGALRM.
@@ -51,6 +60,9 @@ TEST_F(ForkTest, ChildWorks) {
 }
 
 TEST_F(ForkTest, WhileOtherThreadsWork) {
+    // A thread that allocates while the process forks leaves the lock of that allocator taken in the child, which then
+    // hangs in its first allocation. The C library's allocator is safe.
+    if (kAddressSanitizer) GTEST_SKIP() << "the address sanitizer's own allocator does not survive a fork";
     std::atomic<bool> stop{false};
     std::vector<std::thread> threads;
     for (int i = 0; i < 2; ++i) {
