@@ -10,12 +10,6 @@ namespace flash_attention {
 
 namespace {
 
-constexpr int64_t kCacheLine = 64;
-
-int64_t round_up(int64_t value, int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
-
 // A pointer into an operand, or nullptr when the problem does not use it.
 template <class T>
 T* element(void* base, int64_t offset, int64_t bytes) {
@@ -84,7 +78,7 @@ ForwardBlock make_block(const Problem& problem, const ForwardPlan::Block& rows, 
 
 ForwardPlan plan_forward(const Problem& problem) {
     ForwardPlan plan;
-    plan.kernels = &kernels();
+    plan.kernels = &kernels().forward[static_cast<int>(problem.type)];
 
     struct Weighed {
         int64_t pairs;
@@ -108,17 +102,15 @@ ForwardPlan plan_forward(const Problem& problem) {
 
     const int64_t items = static_cast<int64_t>(plan.blocks.size()) * problem.query_heads;
     plan.slots = static_cast<int>(std::clamp<int64_t>(items, 1, opbase::thread_count()));
-    plan.scratch_bytes = round_up(
-        plan.kernels->forward_scratch_bytes(problem.head_dim + problem.rope_dim, problem.value_dim), kCacheLine);
+    plan.scratch_bytes = plan.kernels->scratch_bytes({{problem.head_dim, problem.rope_dim}, problem.value_dim});
     return plan;
 }
 
 void run_forward(const Problem& problem, const ForwardPlan& plan, const Addresses& addresses, void* workspace) {
-    const ForwardKernel kernel = plan.kernels->forward[static_cast<int>(problem.type)];
     const int64_t heads = problem.query_heads;
     auto body = [&](int64_t item, int slot) {
         const ForwardBlock block = make_block(problem, plan.blocks[item / heads], item % heads, addresses);
-        kernel(block, static_cast<std::byte*>(workspace) + slot * plan.scratch_bytes);
+        plan.kernels->run(block, static_cast<std::byte*>(workspace) + slot * plan.scratch_bytes);
     };
     opbase::parallel_for(static_cast<int64_t>(plan.blocks.size()) * heads, plan.slots, body);
 }

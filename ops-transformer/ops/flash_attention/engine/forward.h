@@ -16,7 +16,7 @@ struct ForwardPlan {
         int64_t row_begin, row_end;
     };
     std::vector<Block> blocks;  // longest first
-    const Kernels* kernels = nullptr;
+    const ForwardKernels* kernels = nullptr;
     int slots = 1;              // concurrency: scratch areas in the workspace
     int64_t scratch_bytes = 0;  // per slot, a multiple of 64
     int64_t workspace_bytes() const { return slots * scratch_bytes; }

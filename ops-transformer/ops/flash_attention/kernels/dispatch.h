@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 
 #include "engine/bias.h"
 #include "engine/visibility.h"
@@ -49,7 +48,7 @@ struct ForwardBlock {
     float keep_prob;           // divides the result when there is a drop mask
     float sink;                // a score without a value row; -infinity without one
     BlockBias bias;
-    int64_t row_begin, row_end;  // position of the block in its sequence; at most Kernels::query_block rows
+    int64_t row_begin, row_end;  // position of the block in its sequence; at most ForwardKernels::query_block rows
     int64_t kv_len, value_dim;
     float scale;
     Band band;
@@ -57,11 +56,26 @@ struct ForwardBlock {
 
 using ForwardKernel = void (*)(const ForwardBlock& block, void* scratch);
 
+// What the scratch memory of a forward kernel depends on.
+struct ForwardShape {
+    int64_t dim[2];  // of the parts
+    int64_t value_dim;
+};
+
+// The kernels of one element type.
+struct ForwardKernels {
+    int64_t query_block;  // rows of a block
+    ForwardKernel run;
+    int64_t (*scratch_bytes)(const ForwardShape& shape);
+};
+
+// What a table needs of the processor, beyond what the whole library is compiled for.
+enum class InstructionSet { kNone, kAvx2, kAvx512, kAvx512Bf16 };
+
 struct Kernels {
     const char* name;  // as in ASCEND_CPU_ISA
-    int64_t query_block;
-    ForwardKernel forward[3];                                               // by ElementType
-    int64_t (*forward_scratch_bytes)(int64_t features, int64_t value_dim);  // features: of all parts together
+    InstructionSet needs;
+    ForwardKernels forward[3];  // by ElementType
 };
 
 // ASCEND_CPU_ISA asks for a table that this machine or build does not have.

@@ -1,169 +1,234 @@
-// Forward attention of one block of query rows, with any lengths and head dimensions.
+// Forward attention of one block of query rows of one head, with any lengths and head dimensions.
 //
 //   for each block of keys that the band lets any row see:
-//       S^T = K Q^T                    [key][row], columns are query rows; a sum over all parts of the features
-//       add the bias
-//       hide pairs, online softmax     S^T becomes the weights
-//       drop weights
-//       O^T += V^T S^T                 [feature][row]
+//       K, V as elements: where they lie, or widened or packed once for all strips
+//       for each strip of rows:
+//           S^T = K Q^T                    [key][row], in registers; a sum over all parts of the features
+//           add the bias, hide pairs, online softmax
+//           O^T += V^T P^T                 [feature][row]
 //   O = O^T / sum
 //
-// Q is transposed once; K and V are read as they lie (16-bit types widened once per block). Blocks outside the band are
-// never visited, and only tiles that the band's edge or an explicit mask cuts are masked. Memory is that of a few
-// tiles, whatever the lengths.
+// Lanes are query rows: softmax needs no horizontal operation, K is read as it lies, only Q is transposed. Blocks
+// outside the band are never visited; only pieces that the band's edge or a modifier touches look at single pairs.
+// Memory is that of a few tiles, whatever the lengths.
 //
-// Sums over keys have three levels: a chain of at most 64 keys from zero, groups of 8 such chains, the total. Sums over
-// features are binary trees (tile.h).
+// Sums over keys have three levels: chains of at most 64 keys from zero, groups of 8 blocks, the total. Sums over
+// features are binary trees (feature_tree.h).
 //
 // A hidden pair has weight exactly 0. That is not enough against a NaN or infinity in a hidden value row, since 0 * NaN
-// is NaN: such tiles leave hidden pairs out one by one.
+// is NaN: in blocks with hidden pairs such values are taken out of the product and added to the rows that see them.
+
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "engine/problem.h"
-#include "kernels/bias_tile.h"
 #include "kernels/dispatch.h"
-#include "kernels/dropout_tile.h"
-#include "kernels/rows.h"
-#include "kernels/softmax.h"
-#include "kernels/tile.h"
-#include "kernels/visible_tile.h"
+#include "kernels/strip.h"
 
-namespace flash_attention::portable {
+namespace flash_attention::FUSION_ISA {
 
-inline constexpr int64_t kBlocksPerGroup = 8;
+inline constexpr int64_t kKeyGroup = 8 * kKeyBlock;
 
-// The scratch memory of one block, in floats.
-struct Scratch {
-    float *query, *key, *value, *scores, *group, *total;
+// Strips of a query block: each block of keys, once loaded, serves that many. 16-bit rows are widened or packed, so
+// there more strips share the work.
+template <class V>
+inline constexpr int64_t kStrips = sizeof(typename V::value) == sizeof(float) ? 4 : 8;
+template <class V>
+inline constexpr int64_t kQueryBlock = kStrips<V>* Softmax<V>::kColumns;
 
-    // `features`: of all parts together.
-    static int64_t floats(int64_t features, int64_t value_dim) {
-        return kQueryBlock * (2 * features + 3 * value_dim + kKeyBlock);
+// The scratch memory of one block, cut into arrays that begin at cache lines.
+template <class V>
+class Scratch {
+  public:
+    using element = typename V::element;
+    static constexpr int64_t kColumns = Softmax<V>::kColumns;
+
+    // memory: nullptr to learn only how many bytes it takes.
+    Scratch(void* memory, const ForwardShape& shape) : memory_(static_cast<std::byte*>(memory)) {
+        constexpr int64_t kPanelKeys = kKeyBlock + V::tile_rows;  // tiles reach past the last key
+        const int64_t features = feature_elements<V>(shape.dim[0]) + feature_elements<V>(shape.dim[1]);
+        query_size_ = kColumns * features;
+        sums_size_ = kColumns * round_up(shape.value_dim, V::tile_rows);
+        strips_ = take<Strip<V>>(kStrips<V>);
+        queries_ = take<element>(kStrips<V> * query_size_);
+        sums_ = take<float>(kStrips<V> * 2 * sums_size_);
+        panels.weights = take<element>(kColumns * kPanelKeys / V::depth);
+        panels.bias = take<float>(kColumns * kPanelKeys);
+        panels.tree = take<float>(FeatureTree<V, V::tile_vecs>::kFloats);
+        panels.seen = take<uint64_t>(kPanelKeys);
+        panels.kept = take<uint64_t>(kPanelKeys);
+        for (int p = 0; p < 2; p++) key[p] = take<element>(kKeyBlock * padded_row(feature_elements<V>(shape.dim[p])));
+        value = take<element>(kKeyBlock / V::depth * padded_row(shape.value_dim));
     }
 
-    Scratch(float* memory, int64_t features, int64_t value_dim) {
-        query = memory;                            // [feature][row]
-        key = query + kQueryBlock * features;      // [key][feature] for 16-bit types, part after part
-        value = key + kKeyBlock * features;        // [key][value_dim], likewise
-        scores = value + kKeyBlock * value_dim;    // [key][row]
-        group = scores + kKeyBlock * kQueryBlock;  // [value_dim][row], second level of the sum
-        total = group + kQueryBlock * value_dim;   // third level
+    Strip<V>& strip(int64_t i) const {
+        Strip<V>& strip = strips_[i];
+        strip.query = queries_ + i * query_size_;
+        strip.group = sums_ + 2 * i * sums_size_;
+        strip.total = strip.group + sums_size_;
+        return strip;
     }
+
+    int64_t sums_size() const { return sums_size_; }  // floats of Strip::group and Strip::total
+    int64_t bytes() const { return bytes_; }
+
+    Panels<V> panels;
+    element *key[2], *value;  // copies of a block of keys
+
+  private:
+    template <class T>
+    T* take(int64_t count) {
+        T* const taken = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
+        bytes_ += round_up(count * static_cast<int64_t>(sizeof(T)), 64);
+        return taken;
+    }
+
+    std::byte* memory_;
+    int64_t bytes_ = 0, query_size_, sums_size_;
+    Strip<V>* strips_;
+    element* queries_;
+    float* sums_;
 };
-static_assert(kKeyBlock == kQueryBlock, "Scratch::floats counts both as one");
 
-template <class Type>
-void transpose_query(const ForwardBlock& block, int64_t columns, float* query) {
-    const int64_t count = block.row_end - block.row_begin;
+// panel[c][i] = the c-th element of row i; rows past the last repeat it: numbers that nobody reads.
+template <class V>
+void transpose_queries(const Rows& rows, int64_t count, int64_t dim, float sign, typename V::element* panel) {
+    constexpr int64_t kColumns = Softmax<V>::kColumns;
+    const auto* data = static_cast<const typename V::value*>(rows.data);
+    const int64_t elements = feature_elements<V>(dim);
+    for (int64_t i = 0; i < kColumns; i += V::lanes) {
+        for (int64_t c = 0; c < elements; c += V::lanes) {
+            typename V::vec x[V::lanes];
+#pragma GCC unroll 16
+            for (int r = 0; r < V::lanes; r++)
+                x[r] = V::load_features(data + std::min(i + r, count - 1) * rows.stride + c * V::depth,
+                                        dim - c * V::depth);
+            V::transpose(x);
+            for (int64_t j = 0; j < std::min<int64_t>(V::lanes, elements - c); j++)
+                V::store_elements(panel + (c + j) * kColumns + i, V::multiply_elements(x[j], sign));
+        }
+    }
+}
+
+template <class V>
+void begin_strip(const ForwardBlock& block, int64_t first, int64_t sums_size, Strip<V>& strip) {
+    const int64_t row = block.row_begin + first;
+    strip.rows = {row, std::min<int64_t>(Softmax<V>::kColumns, block.row_end - row)};
+    strip.softmax.reset();
+    std::fill_n(strip.group, sums_size, 0.0F);
+    std::fill_n(strip.total, sums_size, 0.0F);
+}
+
+template <class V>
+void load_queries(const ForwardBlock& block, Strip<V>& strip) {
+    // A positive scale keeps the order of the scores, so the sign goes into the query, exactly.
+    const float sign = sign_of(block.scale);
+    auto* query = strip.query;
     for (const FeaturePart& part : block.parts) {
-        const auto* rows = static_cast<const typename Type::Element*>(part.query.data);
-        for (int64_t d = 0; d < part.dim; d++, query += kQueryBlock) {
-            for (int64_t i = 0; i < count; i++) query[i] = Type::widen(rows[i * part.query.stride + d]);
-            for (int64_t i = count; i < columns; i++) query[i] = 0.0F;
+        if (part.dim == 0) continue;
+        const auto* data = static_cast<const typename V::value*>(part.query.data) +
+                           (strip.rows.begin - block.row_begin) * part.query.stride;
+        transpose_queries<V>({data, part.query.stride}, strip.rows.count, part.dim, sign, query);
+        query += feature_elements<V>(part.dim) * Softmax<V>::kColumns;
+    }
+}
+
+template <class V>
+void end_group(int64_t value_dim, Strip<V>& strip) {
+    strip.softmax.end_group();
+    for (int64_t i = 0; i < value_dim * Softmax<V>::kColumns; i += V::lanes) {
+        V::store(strip.total + i, V::add(V::load(strip.total + i), V::load(strip.group + i)));
+        V::store(strip.group + i, V::zero());
+    }
+}
+
+// O = O^T times the factor of each row; rows whose bit is not set in `filled` become 0, whatever they hold.
+template <class V>
+void write_rows(const ForwardBlock& block, const Strip<V>& strip, const float* factor, uint64_t filled) {
+    constexpr int64_t kColumns = Softmax<V>::kColumns;
+    auto* out = static_cast<typename V::value*>(block.out) + (strip.rows.begin - block.row_begin) * block.out_stride;
+    for (int64_t i = 0; i < strip.rows.count; i += V::lanes) {
+        const auto scale = V::load(factor + i);
+        for (int64_t d = 0; d < block.value_dim; d += V::lanes) {
+            const int64_t width = std::min<int64_t>(V::lanes, block.value_dim - d);
+            typename V::vec x[V::lanes];
+            for (int c = 0; c < V::lanes; c++) {
+                x[c] = V::zero();
+                if (c < width)
+                    x[c] =
+                        V::keep_bits(V::mul(scale, V::load(strip.total + (d + c) * kColumns + i)), filled >> i, x[c]);
+            }
+            V::transpose(x);
+            for (int64_t r = 0; r < std::min<int64_t>(V::lanes, strip.rows.count - i); r++)
+                V::store_values(out + (i + r) * block.out_stride + d, width, x[r]);
         }
     }
 }
 
-// S^T = K Q^T for the keys [begin, end), over all parts of the features.
-template <class Type>
-void multiply_keys(const ForwardBlock& block, const Scratch& scratch, int64_t begin, int64_t end, int64_t columns) {
-    FeatureRows parts[2];
-    float* widened = scratch.key;
-    for (int p = 0; p < 2; p++) {
-        const FeaturePart& part = block.parts[p];
-        const FloatRows rows = widen_rows<Type>(part.key, begin, end, part.dim, widened);
-        parts[p] = {rows.data, rows.stride, part.dim};
-        widened += kKeyBlock * part.dim;
-    }
-    multiply_features(parts, end - begin, scratch.query, columns, scratch.scores);
-}
-
-inline bool all_finite(FloatRows rows, int64_t count, int64_t cols) {
-    for (int64_t r = 0; r < count; r++)
-        for (int64_t c = 0; c < cols; c++)
-            if (!std::isfinite(rows.data[r * rows.stride + c])) return false;
-    return true;
-}
-
-// O^T += V^T P over visible pairs only.
-inline void add_visible_products(FloatRows value, const VisibleTile& visible, const float* weights, int64_t keys,
-                                 int64_t value_dim, int64_t rows, float* out) {
-    for (int64_t f = 0; f < value_dim; f++) {
-        for (int64_t i = 0; i < rows; i++) {
-            float chain = 0.0F;
-            for (int64_t j = 0; j < keys; j++)
-                if (visible[j] >> i & 1) chain += weights[j * kQueryBlock + i] * value.data[j * value.stride + f];
-            out[f * kQueryBlock + i] += chain;
-        }
-    }
-}
-
-template <class Type>
-void write_results(const ForwardBlock& block, const Softmax& softmax, const float* total) {
-    auto* out = static_cast<typename Type::Element*>(block.out);
+template <class V>
+void finish_strip(const ForwardBlock& block, const ScoreScale& scale, Strip<V>& strip) {
+    end_group<V>(block.value_dim, strip);
     const float keep_prob = block.drop_mask != nullptr ? block.keep_prob : 1.0F;
-    for (int64_t i = 0; i < block.row_end - block.row_begin; i++) {
-        const Softmax::Row row =
-            block.kv_len == 0 ? Softmax::Row{0.0F, 0.0F, 1.0F, true} : softmax.finish(i, block.sink);
-        const float divisor = row.divisor * keep_prob;
-        for (int64_t f = 0; f < block.value_dim; f++)
-            out[i * block.out_stride + f] = Type::narrow(row.empty ? 0.0F : total[f * kQueryBlock + i] / divisor);
-        std::fill_n(block.max + i * block.stats_stride, kStatsCopies, row.max);
-        std::fill_n(block.sum + i * block.stats_stride, kStatsCopies, row.sum);
+    alignas(64) float factor[Softmax<V>::kColumns] = {};
+    uint64_t filled = 0;
+    for (int64_t i = 0; i < strip.rows.count; i++) {
+        const RowResult row = block.kv_len == 0 ? RowResult{0.0F, 0.0F, 0.0F, true}
+                                                : strip.softmax.finish(i, scale, block.sink, keep_prob);
+        const int64_t at = (strip.rows.begin - block.row_begin + i) * block.stats_stride;
+        std::fill_n(block.max + at, kStatsCopies, row.max);
+        std::fill_n(block.sum + at, kStatsCopies, row.sum);
+        factor[i] = row.factor;
+        filled |= static_cast<uint64_t>(!row.empty) << i;
     }
+    write_rows<V>(block, strip, factor, filled);
 }
 
-template <class Type>
+template <class V>
+KeyBlock<V> load_block(const ForwardBlock& block, KeyRange keys, const Scratch<V>& scratch) {
+    KeyBlock<V> rows;
+    rows.keys = keys;
+    for (int p = 0; p < 2; p++)
+        if (block.parts[p].dim > 0)
+            rows.key[p] = load_keys<V>(block.parts[p].key, keys, block.parts[p].dim, scratch.key[p]);
+    const KeyRange common = all_visible(block.band, block.row_begin, block.row_end, block.kv_len);
+    const bool hides =
+        block.mask != nullptr || is_bias_tensor(block.bias.kind) || keys.begin < common.begin || keys.end > common.end;
+    rows.has_special_values = hides && !all_finite<V>(block.value, keys, block.value_dim);
+    rows.value = rows.has_special_values ? copy_finite_values<V>(block.value, keys, block.value_dim, scratch.value)
+                                         : load_values<V>(block.value, keys, block.value_dim, scratch.value);
+    return rows;
+}
+
+template <class V>
 void forward(const ForwardBlock& block, void* memory) {
-    const int64_t rows = block.row_end - block.row_begin;
-    const int64_t columns = (rows + kTileVecs * kLanes - 1) / (kTileVecs * kLanes) * (kTileVecs * kLanes);
-    const int64_t features = block.parts[0].dim + block.parts[1].dim, value_dim = block.value_dim;
-    const Scratch scratch(static_cast<float*>(memory), features, value_dim);
-    std::fill_n(scratch.group, kQueryBlock * value_dim, 0.0F);
-    std::fill_n(scratch.total, kQueryBlock * value_dim, 0.0F);
-    Softmax softmax;
-
-    const auto close_group = [&] {
-        softmax.close_group(columns);
-        add_to(scratch.group, value_dim, columns, scratch.total);
-        std::fill_n(scratch.group, kQueryBlock * value_dim, 0.0F);
-    };
-
-    const KeyRange keys = any_visible(block.band, block.row_begin, block.row_end, block.kv_len);
-    if (!keys.empty()) transpose_query<Type>(block, columns, scratch.query);
-    VisibleTile visible;
-    // Key blocks, and groups of them, start at multiples of their size, so that a row's sums are cut at the same keys
-    // whatever the band and whatever other rows of the block see.
-    int64_t group = 0;
-    for (int64_t begin = keys.begin / kKeyBlock * kKeyBlock; begin < keys.end; begin += kKeyBlock) {
-        const int64_t end = std::min(begin + kKeyBlock, block.kv_len);
-        const int64_t count = end - begin;
-        bool full = visible.fill(block, begin, end);
-        if (!full && visible.nothing_visible(count)) continue;
-        if (begin / (kBlocksPerGroup * kKeyBlock) != group) {
-            close_group();
-            group = begin / (kBlocksPerGroup * kKeyBlock);
-        }
-
-        multiply_keys<Type>(block, scratch, begin, end, columns);
-        if (add_bias<Type>(block, begin, count, scratch.scores, visible)) full = false;
-        if (softmax.weigh(full ? nullptr : &visible, count, columns, remaining_scale(block), scratch.scores)) {
-            scale_columns(softmax.shrink(), value_dim, columns, scratch.group);
-            scale_columns(softmax.shrink(), value_dim, columns, scratch.total);
-        }
-        if (block.drop_mask != nullptr) drop_weights(block, begin, count, scratch.scores);
-        const FloatRows value = widen_rows<Type>(block.value, begin, end, value_dim, scratch.value);
-        if (full || all_finite(value, count, value_dim))
-            multiply({value.data, 1, value.stride}, scratch.scores, value_dim, count, columns, true, scratch.group);
-        else
-            add_visible_products(value, visible, scratch.scores, count, value_dim, rows, scratch.group);
+    const Scratch<V> scratch(memory, {{block.parts[0].dim, block.parts[1].dim}, block.value_dim});
+    // A bias outside the bracket joins scores that have their scale already.
+    const ScoreScale scale(bias_inside(block) ? std::fabs(block.scale) : 1.0F);
+    constexpr int64_t kColumns = Softmax<V>::kColumns;
+    const int64_t strips = (block.row_end - block.row_begin + kColumns - 1) / kColumns;
+    const KeyRange all = any_visible(block.band, block.row_begin, block.row_end, block.kv_len);
+    for (int64_t i = 0; i < strips; i++) {
+        begin_strip<V>(block, i * kColumns, scratch.sums_size(), scratch.strip(i));
+        if (!all.empty()) load_queries<V>(block, scratch.strip(i));
     }
-    close_group();
-    write_results<Type>(block, softmax, scratch.total);
+    // Key blocks, and groups of them, start at multiples of their size, so that a row's sums are cut at the same keys
+    // whatever other rows of the block see.
+    int64_t group = all.begin / kKeyGroup;
+    for (int64_t begin = all.begin / kKeyBlock * kKeyBlock; begin < all.end; begin += kKeyBlock) {
+        if (begin / kKeyGroup != group) {
+            for (int64_t i = 0; i < strips; i++) end_group<V>(block.value_dim, scratch.strip(i));
+            group = begin / kKeyGroup;
+        }
+        const KeyRange keys{std::max(begin, all.begin & -int64_t{V::depth}), std::min(begin + kKeyBlock, all.end)};
+        const KeyBlock<V> rows = load_block<V>(block, keys, scratch);
+        for (int64_t i = 0; i < strips; i++) attend<V>(block, rows, scratch.panels, scale.exponent, scratch.strip(i));
+    }
+    for (int64_t i = 0; i < strips; i++) finish_strip<V>(block, scale, scratch.strip(i));
 }
 
-}  // namespace flash_attention::portable
+}  // namespace flash_attention::FUSION_ISA

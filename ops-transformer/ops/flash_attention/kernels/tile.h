@@ -1,157 +1,104 @@
-// The matrix product that all others are made of, in the transposed orientation of the forward kernel: columns are
-// query rows of the block, so one vector holds the same entry for kLanes query rows, and softmax needs no horizontal
-// operation.
+// The register tile that every product of the kernels goes through:
+//   sum[row][lane] += left[row][k] * right[k][lane]   for k < depth
+// An element of an operand is one value, or V::depth neighbours along k that one instruction multiplies and adds.
+// Loops over a tile are unrolled by name: indexing it at run time would push it out of the registers.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <type_traits>
 
-#include "kernels/vec_portable.h"
+#include "kernels/isa.h"
 
-namespace flash_attention::portable {
+namespace flash_attention::FUSION_ISA {
 
-// Query rows of a block: the columns of every tile. A block shorter than this computes only the vectors it needs.
-inline constexpr int64_t kQueryBlock = 64;
+// The left operand: one pointer per row, so that a row past the end can repeat the last real one instead of needing a
+// kernel for every number of rows.
+template <class Element, int rows>
+struct LeftRows {
+    const Element* row[rows];
+    int64_t step;  // between successive k
 
-// No sum is a longer chain of additions than this. Rounding errors of one chain grow with its length, so longer sums
-// are added up in levels: chains, groups of chains, total. One serial fp32 chain over 32768 keys can be off by 7e-4.
-inline constexpr int64_t kChain = 64;
-
-// The left operand: element (row, k) lies at data[row * row_stride + k * k_stride].
-struct Left {
-    const float* data;
-    int64_t row_stride, k_stride;
+    // Rows first .. first + rows - 1 of a matrix, the last real one (end - 1) repeated.
+    [[gnu::always_inline]] LeftRows(const Element* base, int64_t row_stride, int64_t k_step, int64_t first, int64_t end)
+        : step(k_step) {
+        const Element* at = base + first * row_stride;
+        int64_t left = end - 1 - first;
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++, left--) {
+            row[r] = at;
+            at += left > 0 ? row_stride : 0;
+        }
+    }
 };
 
-// Four rows and two vectors: 8 accumulators, 2 vectors of b and the broadcast of a fit the 16 registers of SSE2.
-inline constexpr int64_t kTileRows = 4;
-inline constexpr int64_t kTileVecs = 2;
+template <class V, int rows, int vecs>
+struct Tile {
+    static constexpr int64_t kFloats = int64_t{rows} * vecs * V::lanes;
+    typename V::vec sum[rows][vecs];
 
-template <int64_t kRows>
-inline void tile(Left a, const float* b, int64_t depth, bool add, float* out) {
-    Vec acc[kRows][kTileVecs] = {};
-    for (int64_t k = 0; k < depth; k++) {
-        Vec row[kTileVecs];
-        for (int64_t v = 0; v < kTileVecs; v++) row[v] = load(b + k * kQueryBlock + v * kLanes);
-        for (int64_t r = 0; r < kRows; r++) {
-            const Vec left = set(a.data[r * a.row_stride + k * a.k_stride]);
-            for (int64_t v = 0; v < kTileVecs; v++) acc[r][v] += left * row[v];
-        }
+    [[gnu::always_inline]] void start_from_zero() {
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs; v++) sum[r][v] = V::zero();
     }
-    for (int64_t r = 0; r < kRows; r++) {
-        for (int64_t v = 0; v < kTileVecs; v++) {
-            float* to = out + r * kQueryBlock + v * kLanes;
-            store(to, add ? load(to) + acc[r][v] : acc[r][v]);
-        }
+    [[gnu::always_inline]] void store(float* p, int64_t stride) const {
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs; v++) V::store(p + r * stride + v * V::lanes, sum[r][v]);
     }
-}
-
-// out[row][column] (+)= sum over k < depth of a(row, k) * b[k][column], the sum formed from zero. depth <= kChain.
-// Columns run to `columns` rounded up to whole tiles; b and out have kQueryBlock columns.
-inline void multiply(Left a, const float* b, int64_t rows, int64_t depth, int64_t columns, bool add, float* out) {
-    for (int64_t c = 0; c < columns; c += kTileVecs * kLanes) {
-        int64_t r = 0;
-        for (; r + kTileRows <= rows; r += kTileRows) {
-            const Left part{a.data + r * a.row_stride, a.row_stride, a.k_stride};
-            tile<kTileRows>(part, b + c, depth, add, out + r * kQueryBlock + c);
-        }
-        for (; r < rows; r++) {
-            const Left part{a.data + r * a.row_stride, a.row_stride, a.k_stride};
-            tile<1>(part, b + c, depth, add, out + r * kQueryBlock + c);
-        }
+    [[gnu::always_inline]] void add(const float* p, int64_t stride) {
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs; v++) sum[r][v] = V::add(V::load(p + r * stride + v * V::lanes), sum[r][v]);
     }
-}
-
-// Sums of products of features go into exponents, and equal products round alike, so that their errors would add up
-// along a chain. So chains are short, and they are added up as a binary tree: equal sums double without any rounding.
-inline constexpr int64_t kFeatureChain = 4;
-
-template <int64_t kRows>
-class TileTree {
-  public:
-    using Sums = Vec[kRows][kTileVecs];
-
-    // Joins the sums of the same number of chains as long as there are some, as a counter in binary carries.
-    void add(Sums& sums) {
-        int64_t level = 0;
-        for (; (chains_ >> level & 1) != 0; level++) add_level(level, sums);
-        std::memcpy(levels_[level], sums, sizeof(Sums));
-        chains_++;
-    }
-
-    void total(Sums& sums) const {
-        std::memset(sums, 0, sizeof(Sums));
-        for (int64_t level = 0; chains_ >> level != 0; level++)
-            if ((chains_ >> level & 1) != 0) add_level(level, sums);
-    }
-
-  private:
-    void add_level(int64_t level, Sums& sums) const {
-        for (int64_t r = 0; r < kRows; r++)
-            for (int64_t v = 0; v < kTileVecs; v++) sums[r][v] += levels_[level][r][v];
-    }
-
-    static constexpr int64_t kLevels = 10;  // 2 * 768 features are fewer than 2^10 chains
-    Sums levels_[kLevels];
-    int64_t chains_ = 0;
-};
-
-// The left operand of one part of the features: element (row, d) lies at data[row * stride + d].
-struct FeatureRows {
-    const float* data;
-    int64_t stride, dim;
-};
-
-// out[row][column] = sum over the features of all parts of key(row, d) * query[d][column] for one tile.
-template <int64_t kRows>
-inline void feature_tile(const FeatureRows (&parts)[2], int64_t row, const float* query, float* out) {
-    TileTree<kRows> tree;
-    for (const FeatureRows& part : parts) {
-        const float* const left = part.data + row * part.stride;
-        for (int64_t begin = 0; begin < part.dim; begin += kFeatureChain) {
-            Vec acc[kRows][kTileVecs] = {};
-            for (int64_t d = begin; d < std::min(begin + kFeatureChain, part.dim); d++, query += kQueryBlock) {
-                Vec right[kTileVecs];
-                for (int64_t v = 0; v < kTileVecs; v++) right[v] = load(query + v * kLanes);
-                for (int64_t r = 0; r < kRows; r++)
-                    for (int64_t v = 0; v < kTileVecs; v++) acc[r][v] += set(left[r * part.stride + d]) * right[v];
+    // `depth` elements from the at-th of each left row on.
+    [[gnu::always_inline]] void multiply_add(const LeftRows<typename V::element, rows>& left,
+                                             const typename V::element* right, int64_t right_stride, int64_t depth,
+                                             int64_t at = 0) {
+#pragma GCC unroll 1
+        for (int64_t k = 0; k < depth; k++, at += left.step, right += right_stride) {
+            typename V::vec b[vecs];
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs; v++) b[v] = V::load_elements(right + v * V::lanes);
+#pragma GCC unroll 16
+            for (int r = 0; r < rows; r++) {
+                const auto a = V::broadcast(left.row[r] + at);
+#pragma GCC unroll 4
+                for (int v = 0; v < vecs; v++) sum[r][v] = V::add_product(a, b[v], sum[r][v]);
             }
-            tree.add(acc);
         }
     }
-    Vec sums[kRows][kTileVecs];
-    tree.total(sums);
-    for (int64_t r = 0; r < kRows; r++)
-        for (int64_t v = 0; v < kTileVecs; v++) store(out + r * kQueryBlock + v * kLanes, sums[r][v]);
-}
-
-// The same for `rows` rows and all columns.
-inline void multiply_features(const FeatureRows (&parts)[2], int64_t rows, const float* query, int64_t columns,
-                              float* out) {
-    for (int64_t c = 0; c < columns; c += kTileVecs * kLanes) {
-        int64_t r = 0;
-        for (; r + kTileRows <= rows; r += kTileRows)
-            feature_tile<kTileRows>(parts, r, query + c, out + r * kQueryBlock + c);
-        for (; r < rows; r++) feature_tile<1>(parts, r, query + c, out + r * kQueryBlock + c);
+    // sums += left right over any depth. The terms are summed from zero in chains of at most 64, and each chain is
+    // added: in one chain over thousands of keys the later terms would be rounded away.
+    [[gnu::always_inline]] static void add_product(const LeftRows<typename V::element, rows>& left,
+                                                   const typename V::element* right, int64_t right_stride,
+                                                   int64_t depth, float* sums, int64_t sums_stride) {
+        constexpr int64_t kChain = 64 / V::depth;
+        for (int64_t k = 0; k < depth; k += kChain) {
+            Tile tile;
+            tile.start_from_zero();
+            tile.multiply_add(left, right + k * right_stride, right_stride, depth - k < kChain ? depth - k : kChain,
+                              k * left.step);
+            tile.add(sums, sums_stride);
+            tile.store(sums, sums_stride);
+        }
     }
+};
+
+// Calls f with n (1 .. limit) as a compile-time constant.
+template <int limit, class F>
+void with_constant(int n, F&& f) {
+    if constexpr (limit > 1)
+        if (n < limit) return with_constant<limit - 1>(n, f);
+    f(std::integral_constant<int, limit>{});
 }
 
-// out += in for `rows` x kQueryBlock floats, columns as above.
-inline void add_to(const float* in, int64_t rows, int64_t columns, float* out) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c += kLanes) {
-            float* to = out + r * kQueryBlock + c;
-            store(to, load(to) + load(in + r * kQueryBlock + c));
-        }
+KERNEL_INLINE int64_t round_up(int64_t n, int64_t unit) {
+    return (n + unit - 1) / unit * unit;
 }
 
-inline void scale_columns(const float* factor, int64_t rows, int64_t columns, float* tile) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c += kLanes) {
-            float* to = tile + r * kQueryBlock + c;
-            store(to, load(to) * load(factor + c));
-        }
-}
-
-}  // namespace flash_attention::portable
+}  // namespace flash_attention::FUSION_ISA

@@ -1,74 +1,130 @@
 // Vectors of four floats written with the compilers' vector extensions: SSE2 on x86-64, NEON on aarch64, scalar code
-// elsewhere. The only file of the kernels that knows how a vector is made.
+// elsewhere. Its interface is that of all vector headers (elements.h adds to it); nothing else in the kernels knows how
+// a vector is made.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
-#include <limits>
+
+#include "ascendcl/float16.h"
+#include "kernels/elements.h"
+#include "kernels/isa.h"
 
 namespace flash_attention::portable {
 
-using Vec = float __attribute__((vector_size(16)));
-using IntVec = int32_t __attribute__((vector_size(16)));  // comparison results: all bits or none, per lane
+struct Vectors {
+    using vec = float __attribute__((vector_size(16)));
+    using int_vec = int32_t __attribute__((vector_size(16)));  // comparisons: all bits or none, per lane
+    static constexpr const char* name = "portable";
+    static constexpr int lanes = 4;
+    // Four rows and two vectors: 8 sums, 2 vectors of the right operand and a broadcast fit the 16 registers of SSE2.
+    static constexpr int tile_rows = 4;
+    static constexpr int tile_vecs = 2;
+    // Products of features that are summed in one chain: without a fused instruction each product is rounded too.
+    static constexpr int feature_chain = 8;
 
-inline constexpr int kLanes = 4;
-inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    KERNEL_INLINE vec zero() { return vec{}; }
+    KERNEL_INLINE vec set(float x) { return vec{x, x, x, x}; }
+    KERNEL_INLINE vec load(const float* p) {
+        vec v;
+        std::memcpy(&v, p, sizeof v);
+        return v;
+    }
+    KERNEL_INLINE void store(float* p, vec x) { std::memcpy(p, &x, sizeof x); }
+    KERNEL_INLINE vec broadcast_float(const float* p) { return set(*p); }
 
-inline Vec load(const float* p) {
-    Vec v;
-    std::memcpy(&v, p, sizeof v);
-    return v;
-}
-inline void store(float* p, Vec v) {
-    std::memcpy(p, &v, sizeof v);
-}
-inline Vec set(float x) {
-    return Vec{x, x, x, x};
-}
-inline Vec zero() {
-    return Vec{};
-}
+    KERNEL_INLINE vec add(vec a, vec b) { return a + b; }
+    KERNEL_INLINE vec sub(vec a, vec b) { return a - b; }
+    KERNEL_INLINE vec mul(vec a, vec b) { return a * b; }
+    KERNEL_INLINE vec div(vec a, vec b) { return a / b; }
+    KERNEL_INLINE vec multiply_add(vec a, vec b, vec sum) { return sum + a * b; }
+    // The larger one; b when either is NaN.
+    KERNEL_INLINE vec max(vec a, vec b) { return select(a > b, a, b); }
+    KERNEL_INLINE vec abs(vec x) { return floats(bits(x) & 0x7FFFFFFF); }
+    KERNEL_INLINE vec sqrt(vec x) {
+        return vec{__builtin_sqrtf(x[0]), __builtin_sqrtf(x[1]), __builtin_sqrtf(x[2]), __builtin_sqrtf(x[3])};
+    }
+    KERNEL_INLINE vec lane_numbers() { return vec{0, 1, 2, 3}; }
 
-inline Vec select(IntVec condition, Vec yes, Vec no) {
-    return reinterpret_cast<Vec>((condition & reinterpret_cast<IntVec>(yes)) |
-                                 (~condition & reinterpret_cast<IntVec>(no)));
-}
-// The larger one; `a` when either is NaN, so that a maximum over scores drops a NaN score.
-inline Vec max_or_first(Vec a, Vec b) {
-    return select(b > a, b, a);
-}
+    KERNEL_INLINE bool any_greater(vec a, vec b) { return any(a > b); }
+    KERNEL_INLINE vec where_greater(vec a, vec b, vec yes, vec no) { return select(a > b, yes, no); }
+    KERNEL_INLINE vec where_equal(vec a, vec b, vec yes, vec no) { return select(a == b, yes, no); }
+    // A bit for each lane.
+    KERNEL_INLINE uint32_t equal_lanes(vec a, vec b) {
+        const int_vec equal = (a == b) & int_vec{1, 2, 4, 8};
+        return static_cast<uint32_t>(equal[0] | equal[1] | equal[2] | equal[3]);
+    }
+    // Lanes whose bit is set keep x, the others get `other`.
+    KERNEL_INLINE vec keep_bits(vec x, uint64_t keep, vec other) {
+        const int_vec b = int_vec{} + static_cast<int32_t>(keep);
+        return select((b & int_vec{1, 2, 4, 8}) != 0, x, other);
+    }
 
-inline bool any(IntVec condition) {
-    return (condition[0] | condition[1] | condition[2] | condition[3]) != 0;
-}
+    KERNEL_INLINE vec load_first(const float* p, int64_t n) {
+        vec x{};
+        std::memcpy(&x, p, static_cast<size_t>(n < lanes ? n : lanes) * sizeof(float));
+        return x;
+    }
+    KERNEL_INLINE void store_first(float* p, int64_t n, vec x) {
+        std::memcpy(p, &x, static_cast<size_t>(n < lanes ? n : lanes) * sizeof(float));
+    }
 
-// The four lowest bits of `bits` as a lane mask.
-inline IntVec lanes_of(uint64_t bits) {
-    const IntVec b = IntVec{} + static_cast<int32_t>(bits);
-    return (b & IntVec{1, 2, 4, 8}) != 0;
-}
+    // 2^x for x <= 127: exactly 1 at 0, exactly 0 below -126 and for -infinity, NaN for NaN. With n the nearest
+    // integer and |f| <= 1/2, 2^x = 2^n 2^f; the polynomial of degree 6 is within 0.9 units in the last place.
+    template <int degree>
+    KERNEL_INLINE vec exp2(vec x) {
+        static_assert(degree == 6);
+        constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+        const vec lowest = set(-126.0F);
+        const vec clamped = select(x < lowest, lowest, x);  // a NaN compares false and stays
+        const vec shifted = clamped + kRound;
+        const vec f = clamped - (shifted - kRound);
+        vec p = set(1.534581216e-4F);
+        p = p * f + 1.339993118e-3F;
+        p = p * f + 9.618488956e-3F;
+        p = p * f + 5.550328777e-2F;
+        p = p * f + 2.402264689e-1F;
+        p = p * f + 6.931472057e-1F;
+        p = p * f + 1.0F;
+        const vec power = floats((bits(shifted) - bits(set(kRound - 127.0F))) << 23);
+        return select(x < lowest, zero(), p * power);
+    }
 
-// e^x for x <= 0: exactly 1 at 0, exactly 0 below about -87.3 and for -infinity, NaN for NaN.
-// e^x = 2^n * 2^f with n = round(x log2 e) and |f| <= 1/2; the polynomial is the minimax one of degree 6 with constant
-// term 1, relative error 2^-28.9 before rounding (1.7 * 2^-24 measured over [-1/2, 1/2]).
-inline Vec exp_nonpositive(Vec x) {
-    constexpr float kLog2E = 1.44269504088896341F;
-    constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest integer in the low mantissa bits
-    const Vec y = x * set(kLog2E);
-    const Vec low = set(-127.0F);
-    const Vec clamped = select(y < low, low, y);  // a NaN compares false and stays
-    const Vec shifted = clamped + set(kRound);
-    const Vec f = clamped - (shifted - set(kRound));
-    Vec p = set(0x1.41fbbcp-13F);
-    p = p * f + set(0x1.5f3e54p-10F);
-    p = p * f + set(0x1.3b2d4cp-7F);
-    p = p * f + set(0x1.c6aee8p-5F);
-    p = p * f + set(0x1.ebfbdcp-3F);
-    p = p * f + set(0x1.62e430p-1F);
-    p = p * f + set(1.0F);
-    // n + 127 as exponent bits; -127 gives the bits of 0.
-    const IntVec exponent = (reinterpret_cast<IntVec>(shifted) - reinterpret_cast<IntVec>(set(kRound - 127.0F))) << 23;
-    return p * reinterpret_cast<Vec>(exponent);
-}
+    // Rows become columns.
+    KERNEL_INLINE void transpose(vec (&x)[lanes]) {
+        vec t[lanes];
+        for (int i = 0; i < lanes; i++) t[i] = vec{x[0][i], x[1][i], x[2][i], x[3][i]};
+        for (int i = 0; i < lanes; i++) x[i] = t[i];
+    }
+    KERNEL_INLINE float sum_lanes(vec x) { return (x[0] + x[1]) + (x[2] + x[3]); }
+
+  protected:
+    KERNEL_INLINE int_vec bits(vec x) { return reinterpret_cast<int_vec>(x); }
+    KERNEL_INLINE vec floats(int_vec x) { return reinterpret_cast<vec>(x); }
+    KERNEL_INLINE vec select(int_vec condition, vec yes, vec no) {
+        return floats((condition & bits(yes)) | (~condition & bits(no)));
+    }
+    KERNEL_INLINE bool any(int_vec c) { return (c[0] | c[1] | c[2] | c[3]) != 0; }
+};
+
+// 16-bit storage, a value at a time.
+template <float (*widen)(uint16_t), uint16_t (*narrow)(float)>
+struct Format {
+    using vec = Vectors::vec;
+    KERNEL_INLINE float one(uint16_t x) { return widen(x); }
+    KERNEL_INLINE vec load(const uint16_t* p) { return vec{widen(p[0]), widen(p[1]), widen(p[2]), widen(p[3])}; }
+    KERNEL_INLINE vec load_first(const uint16_t* p, int64_t n) {
+        vec x{};
+        for (int i = 0; i < Vectors::lanes; i++) x[i] = i < n ? widen(p[i]) : 0.0F;
+        return x;
+    }
+    KERNEL_INLINE void store_first(uint16_t* p, int64_t n, vec x) {
+        for (int i = 0; i < Vectors::lanes && i < n; i++) p[i] = narrow(x[i]);
+    }
+};
+
+using F32 = Plain<Vectors>;
+using F16 = Widened<Vectors, Format<ascendcl::fp16_to_float, ascendcl::float_to_fp16>>;
+using Bf16 = Widened<Vectors, Format<ascendcl::bf16_to_float, ascendcl::float_to_bf16>>;
 
 }  // namespace flash_attention::portable
