@@ -4,7 +4,7 @@
 #include <iterator>
 #include <limits>
 
-#include "call_fields.h"
+#include "any_call_fields.h"
 #include "recipe.h"
 
 namespace flash_attention::fuzzing {

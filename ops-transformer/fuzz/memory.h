@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "call.h"
+#include "any_call.h"
 #include "recipe.h"
 
 namespace flash_attention::fuzzing {

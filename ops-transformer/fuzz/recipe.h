@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "call.h"
+#include "any_call.h"
 
 namespace flash_attention::fuzzing {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "call_fields.h"
+#include "any_call_fields.h"
 #include "memory.h"
 
 namespace flash_attention::fuzzing {

@@ -6,24 +6,18 @@
 #include <iostream>
 
 #include "testing/judge.h"
+#include "testing/reduced.h"
 
 namespace flash_attention::testing {
 namespace {
 
-// Under a sanitizer sequences are shorter.
-#ifdef FUSION_REDUCED_TESTS
-constexpr const char* kLength = "kv=4096";
-constexpr const char* kLonger = "kv=8192";
-constexpr const char* kSquare = " q=385 kv=385 ";
-constexpr const char* kWindow = " q=257 kv=401 ";
-constexpr const char* kBiasSquare = " q=1100 kv=1100 ";
-#else
-constexpr const char* kLength = "kv=32768";
-constexpr const char* kLonger = "kv=131072";
-constexpr const char* kSquare = " q=1537 kv=1537 ";
-constexpr const char* kWindow = " q=1025 kv=1601 ";
-constexpr const char* kBiasSquare = " q=2500 kv=2500 ";
-#endif
+// The reduced lengths still have several groups of key blocks, and biases more than the 1024 stored rows.
+const std::string kLength = reduced("kv=32768", "kv=2300");
+const std::string kLonger = reduced("kv=131072", "kv=8192");
+const std::string kSecond = reduced(",9000,100", ",1100,100");
+const std::string kSquare = reduced(" q=1537 kv=1537 ", " q=260 kv=260 ");
+const std::string kWindow = reduced(" q=1025 kv=1601 ", " q=140 kv=401 ");
+const std::string kBiasSquare = reduced(" q=2500 kv=2500 ", " q=1030 kv=1030 ");
 
 class LongSequences : public ::testing::TestWithParam<DType> {};
 
@@ -43,7 +37,7 @@ TEST_P(LongSequences, AgreeWithTheReference) {
              // All products of one sign: the scores themselves are the hard sums.
              "layout=BSH n=1 d=768 q=65 values=positive kv=1025" + dtype,
              // Decoding: few rows, groups of heads.
-             "layout=TND n=8/1 d=128 q=1,1,2 mode=3 mask=compressed " + dtype + kLength + ",9000,100",
+             "layout=TND n=8/1 d=128 q=1,1,2 mode=3 mask=compressed " + dtype + kLength + kSecond,
              // Causal squares and windows over many blocks.
              "layout=BSH n=1 d=64 mode=3 mask=compressed" + dtype + kSquare,
              "layout=SBH n=1 d=80 mode=4 pre=200 next=70 mask=compressed" + dtype + kWindow,
@@ -71,9 +65,9 @@ TEST_P(LongSequences, AgreeWithTheReferenceUnderModifiers) {
         // Half of the weights, or nearly all of them, are dropped out of a sum that is formed of all.
         "layout=BNSD n=2/1 d=64 q=17 scale=0.001 drop=exact keep=0.5" + dtype + kLength,
         "layout=BSND n=1 d=64 q=5 scale=0 drop=longer keep=0.05" + dtype + kLength,
-        "layout=TND n=8/1 d=128 q=1,1,2 drop=rounded keep=0.9 stats=same_as_input" + dtype + kLength + ",9000,100",
+        "layout=TND n=8/1 d=128 q=1,1,2 drop=rounded keep=0.9 stats=same_as_input" + dtype + kLength + kSecond,
         "layout=BNSD n=2/1 d=64 q=9 pse=1:row drop=odd keep=0.7 sink=normal mode=6 mask=compressed" + dtype + kLength +
-            " prefix=" + (kLength + 3),
+            " prefix=" + kLength.substr(3),
         // Rows far above the 1024 stored ones.
         "layout=BSH n=1 d=4 mode=3 mask=compressed pse=1:compressed" + dtype + kBiasSquare,
     };

@@ -13,15 +13,10 @@
 
 #include "testing/judge.h"
 #include "testing/random_cases.h"
+#include "testing/reduced.h"
 
 namespace flash_attention::testing {
 namespace {
-
-#ifdef FUSION_REDUCED_TESTS
-constexpr int64_t kDefaultCases = 120;
-#else
-constexpr int64_t kDefaultCases = 1920;
-#endif
 
 uint64_t from_environment(const char* name, uint64_t otherwise) {
     const char* text = std::getenv(name);
@@ -32,7 +27,7 @@ uint64_t seed() {
     return from_environment("FUSION_RANDOM_SEED", 1);
 }
 int64_t case_count() {
-    return static_cast<int64_t>(from_environment("FUSION_RANDOM_CASES", kDefaultCases));
+    return static_cast<int64_t>(from_environment("FUSION_RANDOM_CASES", reduced(1920, 120)));
 }
 
 // Number i of a table's cases, in an order that spreads a small number over all cells.

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <ostream>
 
-#include "call_fields.h"
+#include "any_call_fields.h"
 
 namespace flash_attention::testing {
 namespace {

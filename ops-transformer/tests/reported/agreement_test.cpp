@@ -49,8 +49,9 @@ std::vector<std::string> grouped_heads() {
 std::vector<std::string> grouped_causal_lengths() {
     std::vector<std::string> texts = with_numbers(
         "layout=BSND dtype=fp16 n=24/8 d=128 q={0} kv={0} mode=3 mask=compressed", {15, 16, 17, 24, 31, 32, 33});
-    for (const std::string& text : with_numbers(
-             "layout=BSND dtype=fp16 n=3/1 d=128 q={0} kv={0} mode=3 mask=compressed", {1000, 1023, 1024, 1025})) {
+    const auto large = reduced<std::vector<int64_t>>({1000, 1023, 1024, 1025}, {250, 255, 256, 257});
+    for (const std::string& text :
+         with_numbers("layout=BSND dtype=fp16 n=3/1 d=128 q={0} kv={0} mode=3 mask=compressed", large)) {
         texts.push_back(text);
     }
     return texts;
@@ -62,11 +63,11 @@ std::vector<std::string> head_dimensions() {
     constexpr std::pair<int, int> kSizes[] = {{64, 64},   {72, 72},   {80, 80},   {96, 96},   {128, 128},
                                               {192, 128}, {192, 192}, {256, 256}, {512, 512}, {576, 512}};
     for (const auto& [d, dv] : kSizes) {
-        texts.push_back(
-            fmt::format("layout=TND dtype=bf16 n=4 d={} dv={} q=100,200 kv=100,200 mode=3 mask=compressed", d, dv));
+        texts.push_back(fmt::format("layout=TND dtype=bf16 n={} d={} dv={} q=100,200 kv=100,200 mode=3 mask=compressed",
+                                    reduced(4, 1), d, dv));
         for (const char* layout : {"BSH", "SBH", "BSND", "BNSD"}) {
-            texts.push_back(fmt::format("layout={} dtype=bf16 b=2 n=2/1 d={} dv={} q=40 kv=70 mode=3 mask=compressed",
-                                        layout, d, dv));
+            texts.push_back(fmt::format("layout={} dtype=bf16 b=2 n=2/1 d={} dv={} q={} kv=70 mode=3 mask=compressed",
+                                        layout, d, dv, reduced(40, 9)));
         }
     }
     return texts;
@@ -79,8 +80,9 @@ const std::vector<Reported>& causal_and_windows() {
         reported("CPU-06", grouped_causal_lengths()),
         reported("CPU-12", {"layout=TND dtype=bf16 n=16/2 d=128 q=45 kv=345 mode=3 mask=compressed",
                             "layout=TND dtype=bf16 n=16/2 d=128 q=45 kv=345 mode=6 prefix=310 mask=compressed"}),
-        reported("ASC-25", {"layout=TND dtype=fp16 n=6 d=59 q=16,16 kv=20000,20000 mode=4 pre=0 next=256 "
-                            "mask=compressed"}),
+        reported("ASC-25", with_numbers("layout=TND dtype=fp16 n=6 d=59 q=16,16 kv={0},{0} mode=4 pre=0 next=256 "
+                                        "mask=compressed",
+                                        {reduced(20000, 3000)})),
         reported("ASC-05", {"layout=TND dtype=fp16 n=8/4 d=64 q=128,32 kv=1152,288 mode=4 pre=255 next=0 "
                             "mask=compressed"}),
         reported("CPU-13", {"layout=BSND dtype=fp32 n=12 d=64 q=512 kv=512 mode=4 pre=64 next=64 mask=compressed"}),
@@ -117,10 +119,13 @@ const std::vector<Reported>& heads_and_dimensions() {
         in_all_types("FA-30", {"layout=BNSD b=2 n=2 d=64 q=256 kv=256"}),
         reported("PT-33",
                  {"layout=BNSD dtype=fp32 n=4 d=64 q=100 kv=100", "layout=BNSD dtype=fp32 n=8/2 d=64 q=100 kv=100"}),
-        reported("ASC-26", {"layout=TND dtype=bf16 n=16/4 d=201 q=129,129 kv=513,513",
-                            "layout=TND dtype=fp16 n=24/2 d=224 q=129 kv=513",
-                            "layout=TND dtype=bf16 n=24/4 d=63 q=128,128,128,128,128 kv=129,129,129,129,129 mode=3 "
-                            "mask=compressed",
+        reported("ASC-26", {reduced("layout=TND dtype=bf16 n=16/4 d=201 q=129,129 kv=513,513",
+                                    "layout=TND dtype=bf16 n=8/2 d=201 q=65,65 kv=201,201"),
+                            reduced("layout=TND dtype=fp16 n=24/2 d=224 q=129 kv=513",
+                                    "layout=TND dtype=fp16 n=12/1 d=224 q=65 kv=201"),
+                            reduced("layout=TND dtype=bf16 n=24/4 d=63 q=128,128,128,128,128 kv=129,129,129,129,129 "
+                                    "mode=3 mask=compressed",
+                                    "layout=TND dtype=bf16 n=12/2 d=63 q=128,128 kv=129,129 mode=3 mask=compressed"),
                             // Few rows, where keys are cut into chunks.
                             "layout=TND dtype=bf16 n=16/4 d=201 q=1,2 kv=2513,1026",
                             "layout=TND dtype=fp16 n=24/2 d=224 q=1 kv=5000"}),
@@ -134,9 +139,10 @@ const std::vector<Reported>& lengths() {
                             "layout=TND dtype=fp16 n=16 d=80 q=64,128 "
                             "kv=64,128",
                             "layout=TND dtype=fp16 n=16 d=80 q=64,128,8,256 kv=64,128,8,256"}),
-        reported("ASC-30", {"layout=TND dtype=bf16 n=4 d=64 q=513,200,400,100,500,40,250,150 "
-                            "kv=513,200,400,100,500,40,250,150",
-                            "layout=TND dtype=bf16 n=4 d=96 q=562 kv=562"}),
+        reported("ASC-30", {fmt::format("layout=TND dtype=bf16 n={} d=64 q=513,200,400,100,500,40,250,150 "
+                                        "kv=513,200,400,100,500,40,250,150",
+                                        reduced(4, 1)),
+                            fmt::format("layout=TND dtype=bf16 n={} d=96 q=562 kv=562", reduced(4, 1))}),
         reported("PT-36", {"layout=TND dtype=fp16 n=16 d=64 q=96,0,0,128,96,64,0,32 kv=96,0,0,128,96,64,0,32"}),
         reported("FA-05", {"layout=TND dtype=fp32 n=2 d=32 q=150,0,150 kv=100,100,100"}),
         // Rows and keys that no sequence has; keys there may hold anything.

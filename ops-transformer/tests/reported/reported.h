@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "testing/judge.h"
+#include "testing/reduced.h"
 
 namespace flash_attention::testing {
 

@@ -3,7 +3,7 @@
 
 #include <iterator>
 
-#include "call.h"
+#include "any_call.h"
 
 namespace flash_attention::testing {
 

@@ -1,7 +1,7 @@
+#include "any_call.h"
+
 #include <numeric>
 #include <string>
-
-#include "call.h"
 
 namespace flash_attention::testing {
 

@@ -1,0 +1,31 @@
+# Run after list_tables is built: writes the tests of each kernel table for ctest, so that a table that the machine lacks
+# has no tests.
+#
+# cmake -DLIST_TABLES=<program> -DEMULATOR=<command> -DTESTS=<name>=<program>;... -DSKIP_BEST=<bool> -DOUTPUT=<file> -P ...
+execute_process(COMMAND ${EMULATOR} ${LIST_TABLES}
+  OUTPUT_VARIABLE tables OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE code)
+if(NOT code EQUAL 0)
+  file(REMOVE ${OUTPUT})
+  message(FATAL_ERROR "${LIST_TABLES} failed: ${code}")
+endif()
+string(REPLACE "\n" ";" tables "${tables}")
+message(STATUS "Kernel tables of this machine: ${tables}")
+if(SKIP_BEST)
+  list(POP_FRONT tables)  # all tests run on it already
+endif()
+
+set(text "")
+foreach(table IN LISTS tables)
+  foreach(test IN LISTS TESTS)
+    string(REGEX MATCH "^([^=]+)=(.+)$" match "${test}")
+    set(name ${table}.${CMAKE_MATCH_1})
+    set(command ${EMULATOR} ${CMAKE_MATCH_2})
+    list(TRANSFORM command PREPEND "[==[")
+    list(TRANSFORM command APPEND "]==]")
+    list(JOIN command " " command)
+    string(APPEND text "add_test([==[${name}]==] ${command})\n"
+           "set_tests_properties([==[${name}]==] PROPERTIES TIMEOUT 600 LABELS tables\n"
+           "  ENVIRONMENT [==[ASCEND_CPU_ISA=${table};FUSION_REDUCED_TESTS=1]==])\n")
+  endforeach()
+endforeach()
+file(WRITE ${OUTPUT} "${text}")
