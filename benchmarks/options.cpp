@@ -1,0 +1,139 @@
+#include "options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <string_view>
+#include <type_traits>
+
+namespace fusion_bench {
+namespace {
+
+using flash_attention::testing::Case;
+
+constexpr int kMaxRuns = 1000000, kMaxThreads = 1024;
+constexpr double kMaxSeconds = 3600;
+
+template <class Number>
+Number number_in(std::string_view option, std::string_view text, Number least, Number most) {
+    Number value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most))
+        throw UsageError(fmt::format("{} {}: must be a {} from {} to {}", option, text,
+                                     std::is_integral_v<Number> ? "whole number" : "number", least, most));
+    return value;
+}
+
+void add_suite(Options& options, std::string_view name) {
+    const Suite* const suite = find_suite(name);
+    if (suite == nullptr) {
+        std::string known;
+        for (const Suite& s : suites()) known += fmt::format("{}{}", known.empty() ? "" : ", ", s.name);
+        throw UsageError(fmt::format("--suite {}: must be one of {}", name, known));
+    }
+    for (Entry& entry : suite->entries()) options.entries.push_back(std::move(entry));
+}
+
+void add_case(Options& options, std::string_view text) {
+    Case c;
+    try {
+        c = flash_attention::testing::parse_case(text);
+    } catch (const std::invalid_argument& error) {
+        throw UsageError(fmt::format("\"{}\": {}", text, error.what()));
+    }
+    const std::string problem = flash_attention::testing::why_illegal(c);
+    if (!problem.empty()) throw UsageError(fmt::format("\"{}\": the operator refuses it: {}", text, problem));
+    options.entries.push_back({.description = c});
+}
+
+}  // namespace
+
+Options parse_options(int argc, char** argv) {
+    Options options;
+    for (int i = 1; i < argc; i++) {
+        const std::string_view argument = argv[i];
+        auto value = [&]() -> std::string_view {
+            if (i + 1 == argc) throw UsageError(fmt::format("{}: a value must follow", argument));
+            return argv[++i];
+        };
+        constexpr std::string_view kSketches = "--against-sketches";
+        if (argument == "--suite") {
+            add_suite(options, value());
+        } else if (argument == "--only") {
+            options.only = value();
+        } else if (argument == "--runs") {
+            options.runs = number_in<int>(argument, value(), 1, kMaxRuns);
+        } else if (argument == "--seconds") {
+            options.seconds = number_in<double>(argument, value(), 0.0, kMaxSeconds);
+        } else if (argument == "--threads") {
+            options.threads = number_in<int>(argument, value(), 1, kMaxThreads);
+        } else if (argument == "--json") {
+            options.json = value();
+        } else if (argument == kSketches) {
+            options.sketches = FUSION_SKETCHES_DIR;
+        } else if (argument.substr(0, kSketches.size() + 1) == "--against-sketches=") {
+            options.sketches = argument.substr(kSketches.size() + 1);
+        } else if (argument == "--list") {
+            options.list = true;
+        } else if (argument == "--help" || argument == "-h") {
+            options.help = true;
+        } else if (argument.substr(0, 1) == "-") {
+            throw UsageError(fmt::format("{}: there is no such option", argument));
+        } else {
+            add_case(options, argument);
+        }
+    }
+    if (options.list && options.entries.empty()) {
+        for (const Suite& suite : suites()) add_suite(options, suite.name);
+    }
+    if (options.help) return options;
+    if (options.entries.empty()) throw UsageError("nothing to measure: a problem string or --suite must be given");
+    std::erase_if(options.entries, [&options](const Entry& entry) {
+        return to_string(entry.description).find(options.only) == std::string::npos;
+    });
+    if (options.entries.empty())
+        throw UsageError(fmt::format("--only {}: must be a part of at least one of the cases", options.only));
+    return options;
+}
+
+std::string help_text() {
+    std::string text =
+        "usage: attention_bench [options] [--suite <name>]... [\"<problem string>\"]...\n"
+        "\n"
+        "Times phase two of the attention operators and compares it with what the core can multiply and add at most,\n"
+        "measured in between on the same core. Problem strings: \"layout=BNSD dtype=bf16 n=8/2 d=128 q=512 kv=512 "
+        "...\";\n"
+        "all keys are listed in ops-transformer/testing/case.h. ASCEND_CPU_ISA chooses the kernels.\n"
+        "\n"
+        "suites:\n";
+    for (const Suite& suite : suites()) text += fmt::format("  {:<24}{}\n", suite.name, suite.about);
+    return text +
+           "\n"
+           "options:\n"
+           "  --only <text>           only cases with this text in their problem string, as in --only dtype=bf16\n"
+           "  --runs <N>              at least N timed runs a case, the best counts (default 5)\n"
+           "  --seconds <S>           and at least S seconds a case (default 0.5)\n"
+           "  --threads <N>           threads of the operator (default 1, kept on one core)\n"
+           "  --json <file>           writes the results as JSON too\n"
+           "  --against-sketches[=<dir>]\n"
+           "                          times the sketched kernels in <dir> by turns with the operator where they can "
+           "do\n"
+           "                          the case (default: ../shared/sketches beside the source tree)\n"
+           "  --list                  prints the problem strings that would be measured, and their partners\n"
+           "  --help\n"
+           "\n"
+           "columns:\n"
+           "  ms                      processor time for one thread, else wall time; the best of all runs\n"
+           "  GFLOP/s                 useful work: 2 (D + Dv) a head and pair that mode and window let see, rope part\n"
+           "                          included in D; the content of an explicit mask does not lessen it\n"
+           "  % peak                  of the multiply-adds of all threads; bf16: of its dot products if the kernels "
+           "have\n"
+           "                          them\n"
+           "  share, floor            the case's GFLOP/s as a share of its partner's, and what it should at least be\n"
+           "  sketch %, points        the sketch's part of the same peak, and the operator's lead over it\n"
+           "  GB/s, % read            of key and value, and as a part of a plain sum over both\n"
+           "\n"
+           "exit code: 0, or 1 when a call fails, or 2 for wrong arguments\n";
+}
+
+}  // namespace fusion_bench

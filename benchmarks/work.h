@@ -1,0 +1,19 @@
+// The useful work of a call, from its description alone.
+#pragma once
+
+#include "reference/score.h"
+#include "testing/case.h"
+
+namespace fusion_bench {
+
+// The call's sequences and what decides which keys a row sees; no data, and an explicit mask hides nothing.
+flash_attention::reference::ScoreArguments visibility_of(const flash_attention::testing::Case& c);
+
+// Pairs of a query row of one head and a key that mode, window, prefix and sequences let it see, of all sequences. The
+// content of an explicit mask does not count: it hides pairs, but whoever computes them has to look first.
+int64_t shown_pairs(const flash_attention::testing::Case& c);
+
+// A multiplication and an addition for every feature of query (with its rope part) and value, head and shown pair.
+double useful_flops(const flash_attention::testing::Case& c);
+
+}  // namespace fusion_bench
