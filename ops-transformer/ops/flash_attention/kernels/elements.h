@@ -20,6 +20,7 @@ struct FloatElements : Vectors {
     KERNEL_INLINE vec load_elements(const element* p) { return Vectors::load(p); }
     KERNEL_INLINE void store_elements(element* p, vec x) { Vectors::store(p, x); }
     KERNEL_INLINE vec add_product(vec a, vec b, vec sum) { return Vectors::multiply_add(a, b, sum); }
+    KERNEL_INLINE vec product(vec a, vec b) { return Vectors::mul(a, b); }
     KERNEL_INLINE vec multiply_elements(vec x, float sign) { return Vectors::mul(x, Vectors::set(sign)); }
 
     // Weights as right operand: rows are keys.

@@ -29,8 +29,7 @@ class FeatureTree {
             join(last && at + kSubtree == elements, kSubtree / kChain, sums);
         }
         for (; at < elements; at += kChain) {
-            sums.start_from_zero();
-            sums.multiply_add(left, right + at * right_stride, right_stride, std::min(kChain, elements - at), at);
+            sums.multiply(left, right + at * right_stride, right_stride, std::min(kChain, elements - at), at);
             join(last && at + kChain >= elements, 1, sums);
         }
     }
@@ -45,8 +44,7 @@ class FeatureTree {
     [[gnu::always_inline]] void sum_subtree(const Left& left, const typename V::element* right, int64_t right_stride,
                                             int64_t at, Sums& sums) {
         if constexpr (length == kChain) {
-            sums.start_from_zero();
-            sums.multiply_add(left, right, right_stride, kChain, at);
+            sums.multiply(left, right, right_stride, kChain, at);
         } else {
             constexpr int64_t kHalf = length / 2;
             float* const half = level_sums(kHalf / kChain);

@@ -55,24 +55,19 @@ struct Tile {
 #pragma GCC unroll 4
             for (int v = 0; v < vecs; v++) sum[r][v] = V::add(V::load(p + r * stride + v * V::lanes), sum[r][v]);
     }
-    // `depth` elements from the at-th of each left row on.
-    [[gnu::always_inline]] void multiply_add(const LeftRows<typename V::element, rows>& left,
-                                             const typename V::element* right, int64_t right_stride, int64_t depth,
-                                             int64_t at = 0) {
+    // Becomes the product over `depth` >= 1 elements, from the at-th of each left row on, summed in one chain.
+    [[gnu::always_inline]] void multiply(const LeftRows<typename V::element, rows>& left,
+                                         const typename V::element* right, int64_t right_stride, int64_t depth,
+                                         int64_t at = 0) {
+        step<true>(left, right, at);
 #pragma GCC unroll 1
-        for (int64_t k = 0; k < depth; k++, at += left.step, right += right_stride) {
-            typename V::vec b[vecs];
-#pragma GCC unroll 4
-            for (int v = 0; v < vecs; v++) b[v] = V::load_elements(right + v * V::lanes);
-#pragma GCC unroll 16
-            for (int r = 0; r < rows; r++) {
-                const auto a = V::broadcast(left.row[r] + at);
-#pragma GCC unroll 4
-                for (int v = 0; v < vecs; v++) sum[r][v] = V::add_product(a, b[v], sum[r][v]);
-            }
+        for (int64_t k = 1; k < depth; k++) {
+            at += left.step;
+            right += right_stride;
+            step<false>(left, right, at);
         }
     }
-    // sums += left right over any depth. The terms are summed from zero in chains of at most 64, and each chain is
+    // sums += left right over any depth. The terms are summed in chains of at most 64, and each chain is
     // added: in one chain over thousands of keys the later terms would be rounded away.
     [[gnu::always_inline]] static void add_product(const LeftRows<typename V::element, rows>& left,
                                                    const typename V::element* right, int64_t right_stride,
@@ -80,11 +75,25 @@ struct Tile {
         constexpr int64_t kChain = 64 / V::depth;
         for (int64_t k = 0; k < depth; k += kChain) {
             Tile tile;
-            tile.start_from_zero();
-            tile.multiply_add(left, right + k * right_stride, right_stride, depth - k < kChain ? depth - k : kChain,
-                              k * left.step);
+            tile.multiply(left, right + k * right_stride, right_stride, depth - k < kChain ? depth - k : kChain,
+                          k * left.step);
             tile.add(sums, sums_stride);
             tile.store(sums, sums_stride);
+        }
+    }
+
+  private:
+    template <bool first>
+    [[gnu::always_inline]] void step(const LeftRows<typename V::element, rows>& left, const typename V::element* right,
+                                     int64_t at) {
+        typename V::vec b[vecs];
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++) b[v] = V::load_elements(right + v * V::lanes);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++) {
+            const auto a = V::broadcast(left.row[r] + at);
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs; v++) sum[r][v] = first ? V::product(a, b[v]) : V::add_product(a, b[v], sum[r][v]);
         }
     }
 };

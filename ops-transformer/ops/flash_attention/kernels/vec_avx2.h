@@ -57,12 +57,12 @@ struct Vectors {
     KERNEL_INLINE vec load_first(const float* p, int64_t n) { return _mm256_maskload_ps(p, first(n)); }
     KERNEL_INLINE void store_first(float* p, int64_t n, vec x) { _mm256_maskstore_ps(p, first(n), x); }
 
-    // As in vec_portable.h. vmaxps gives its second operand for NaN, and the last test is negated: both let NaN pass.
+    // As in vec_portable.h. vmaxps gives its second operand for NaN. At the clamp the exponent becomes 0 and the polynomial
+    // is 1, whose fraction is 0: the result is 0 without another selection.
     template <int degree>
     KERNEL_INLINE vec exp2(vec x) {
         static_assert(degree == 6);
-        const vec lowest = set(-126.0F);
-        const vec clamped = _mm256_max_ps(lowest, x);
+        const vec clamped = _mm256_max_ps(set(-127.0F), x);
         const vec n = _mm256_round_ps(clamped, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
         const vec f = sub(clamped, n);
         vec p = multiply_add(set(1.534581216e-4F), f, set(1.339993118e-3F));
@@ -73,8 +73,7 @@ struct Vectors {
         p = multiply_add(p, f, set(1.0F));
         // A NaN converts to the smallest integer, whose shift is 0.
         const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
-        const vec scaled = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
-        return _mm256_and_ps(scaled, _mm256_cmp_ps(x, lowest, _CMP_NLT_UQ));
+        return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
     }
 
     // Rows become columns: 8 x 8 in registers.

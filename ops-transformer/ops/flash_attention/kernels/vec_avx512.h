@@ -192,6 +192,8 @@ struct Bf16 : Widened<Vectors, Format<Bfloat16>> {
     KERNEL_INLINE void store_elements(element* p, vec x) { _mm512_storeu_si512(p, bits(x)); }
     KERNEL_INLINE vec add_product(vec a, vec b, vec sum) { return _mm512_dpbf16_ps(sum, pairs(a), pairs(b)); }
 
+    KERNEL_INLINE vec product(vec a, vec b) { return add_product(a, b, zero()); }
+
     KERNEL_INLINE vec load_features(const value* p, int64_t n) {
         return floats(_mm512_maskz_loadu_epi16(n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1, p));
     }

@@ -69,13 +69,13 @@ struct Vectors {
         std::memcpy(p, &x, static_cast<size_t>(n < lanes ? n : lanes) * sizeof(float));
     }
 
-    // 2^x for x <= 127: exactly 1 at 0, exactly 0 below -126 and for -infinity, NaN for NaN. With n the nearest
+    // 2^x for x <= 127: exactly 1 at 0, exactly 0 from -127 on down and for -infinity, NaN for NaN. With n the nearest
     // integer and |f| <= 1/2, 2^x = 2^n 2^f; the polynomial of degree 6 is within 0.9 units in the last place.
     template <int degree>
     KERNEL_INLINE vec exp2(vec x) {
         static_assert(degree == 6);
         constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-        const vec lowest = set(-126.0F);
+        const vec lowest = set(-127.0F);
         const vec clamped = select(x < lowest, lowest, x);  // a NaN compares false and stays
         const vec shifted = clamped + kRound;
         const vec f = clamped - (shifted - kRound);
@@ -87,7 +87,7 @@ struct Vectors {
         p = p * f + 6.931472057e-1F;
         p = p * f + 1.0F;
         const vec power = floats((bits(shifted) - bits(set(kRound - 127.0F))) << 23);
-        return select(x < lowest, zero(), p * power);
+        return p * power;  // at the clamp the bits of power are those of 0
     }
 
     // Rows become columns.
