@@ -72,20 +72,28 @@ void load_bias_tensor(const BlockBias& bias, int64_t row_begin, int64_t rows, in
 
 // The slopes' bias needs no panel: score * factor - slope * |distance| (or its square root) for a tile whose first key
 // and column are `distance` apart. Distances are differences of small whole numbers and so exact up to 2^24.
+template <bool root, class V, int rows, int vecs>
+[[gnu::always_inline]] inline void add_slope(float slope, int64_t distance, typename V::vec factor,
+                                             Tile<V, rows, vecs>& tile) {
+    const auto first = V::sub(V::set(static_cast<float>(distance)), V::lane_numbers());
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++) {
+            const auto apart = V::abs(V::add(first, V::set(static_cast<float>(r - v * V::lanes))));
+            const auto length = root ? V::sqrt(apart) : apart;
+            tile.sum[r][v] = V::multiply_add(tile.sum[r][v], factor, V::mul(V::set(-slope), length));
+        }
+    }
+}
+
 template <class V, int rows, int vecs>
 [[gnu::always_inline]] inline void add_bias_slope(const BlockBias& bias, int64_t distance, typename V::vec factor,
                                                   Tile<V, rows, vecs>& tile) {
-    const auto slope = V::set(-bias.slope);
-#pragma GCC unroll 4
-    for (int v = 0; v < vecs; v++) {
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++) {
-            const auto from = V::set(static_cast<float>(distance + r - v * V::lanes));
-            auto length = V::abs(V::sub(from, V::lane_numbers()));
-            if (bias.kind == BiasKind::kSquareRoot) length = V::sqrt(length);
-            tile.sum[r][v] = V::multiply_add(tile.sum[r][v], factor, V::mul(slope, length));
-        }
-    }
+    if (bias.kind == BiasKind::kSquareRoot)
+        add_slope<true, V>(bias.slope, distance, factor, tile);
+    else
+        add_slope<false, V>(bias.slope, distance, factor, tile);
 }
 
 }  // namespace flash_attention::FUSION_ISA

@@ -120,6 +120,7 @@ void begin_strip(const ForwardBlock& block, int64_t first, int64_t sums_size, St
     const int64_t row = block.row_begin + first;
     strip.rows = {row, std::min<int64_t>(Softmax<V>::kColumns, block.row_end - row)};
     strip.softmax.reset();
+    strip.group_filled = strip.total_filled = false;
     std::fill_n(strip.group, sums_size, 0.0F);
     std::fill_n(strip.total, sums_size, 0.0F);
 }
@@ -141,10 +142,13 @@ void load_queries(const ForwardBlock& block, Strip<V>& strip) {
 template <class V>
 void end_group(int64_t value_dim, Strip<V>& strip) {
     strip.softmax.end_group();
+    if (!strip.group_filled) return;
     for (int64_t i = 0; i < value_dim * Softmax<V>::kColumns; i += V::lanes) {
         V::store(strip.total + i, V::add(V::load(strip.total + i), V::load(strip.group + i)));
         V::store(strip.group + i, V::zero());
     }
+    strip.group_filled = false;
+    strip.total_filled = true;
 }
 
 // O = O^T times the factor of each row; rows whose bit is not set in `filled` become 0, whatever they hold.
@@ -204,6 +208,24 @@ KeyBlock<V> load_block(const ForwardBlock& block, KeyRange keys, const Scratch<V
     return rows;
 }
 
+// Blocks of keys [begin, end) in the order in which they are visited: upwards. Slopes let scores rise towards the
+// diagonal, and a maximum that moves all the way costs time, so there it is downwards from the diagonal, then up from
+// it.
+class KeyBlockOrder {
+  public:
+    KeyBlockOrder(const ForwardBlock& block, KeyRange keys)
+        : begin_(keys.begin / kKeyBlock), count_((keys.end + kKeyBlock - 1) / kKeyBlock - begin_) {
+        if (!is_bias_slope(block.bias.kind) || !(block.bias.slope > 0)) return;
+        const int64_t diagonal = block.row_end - 1 - block.bias.diagonal;
+        start_ = std::clamp(diagonal, keys.begin, keys.end - 1) / kKeyBlock - begin_;
+    }
+    int64_t count() const { return count_; }
+    int64_t operator[](int64_t n) const { return begin_ + (n <= start_ ? start_ - n : n); }
+
+  private:
+    int64_t begin_, count_, start_ = 0;
+};
+
 template <class V>
 void forward(const ForwardBlock& block, void* memory) {
     const Scratch<V> scratch(memory, {{block.parts[0].dim, block.parts[1].dim}, block.value_dim});
@@ -216,17 +238,19 @@ void forward(const ForwardBlock& block, void* memory) {
         begin_strip<V>(block, i * kColumns, scratch.sums_size(), scratch.strip(i));
         if (!all.empty()) load_queries<V>(block, scratch.strip(i));
     }
-    // Key blocks, and groups of them, start at multiples of their size, so that a row's sums are cut at the same keys
-    // whatever other rows of the block see.
-    int64_t group = all.begin / kKeyGroup;
-    for (int64_t begin = all.begin / kKeyBlock * kKeyBlock; begin < all.end; begin += kKeyBlock) {
-        if (begin / kKeyGroup != group) {
-            for (int64_t i = 0; i < strips; i++) end_group<V>(block.value_dim, scratch.strip(i));
-            group = begin / kKeyGroup;
+    if (!all.empty()) {
+        const KeyBlockOrder order(block, all);
+        // Key blocks, and groups of them, start at multiples of their size, so that a row's sums are cut at the same
+        // keys whatever other rows of the block see.
+        for (int64_t n = 0; n < order.count(); n++) {
+            const int64_t begin = order[n] * kKeyBlock;
+            if (n > 0 && begin / kKeyGroup != order[n - 1] * kKeyBlock / kKeyGroup)
+                for (int64_t i = 0; i < strips; i++) end_group<V>(block.value_dim, scratch.strip(i));
+            const KeyRange keys{std::max(begin, all.begin & -int64_t{V::depth}), std::min(begin + kKeyBlock, all.end)};
+            const KeyBlock<V> rows = load_block<V>(block, keys, scratch);
+            for (int64_t i = 0; i < strips; i++)
+                attend<V>(block, rows, scratch.panels, scale.exponent, scratch.strip(i));
         }
-        const KeyRange keys{std::max(begin, all.begin & -int64_t{V::depth}), std::min(begin + kKeyBlock, all.end)};
-        const KeyBlock<V> rows = load_block<V>(block, keys, scratch);
-        for (int64_t i = 0; i < strips; i++) attend<V>(block, rows, scratch.panels, scale.exponent, scratch.strip(i));
     }
     for (int64_t i = 0; i < strips; i++) finish_strip<V>(block, scale, scratch.strip(i));
 }

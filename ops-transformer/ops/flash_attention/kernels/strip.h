@@ -25,6 +25,7 @@ struct Strip {
     typename V::element* query;  // [feature / V::depth of all parts][column]
     float* group;  // [value feature, padded to tile rows][column]: output of the present group of key blocks
     float* total;  // of the groups before it
+    bool group_filled, total_filled;  // else they are 0
     Softmax<V> softmax;
 };
 
@@ -35,9 +36,12 @@ template <class V>
                                      int64_t value_dim, typename V::element* weights, int64_t weight_rows) {
     constexpr int64_t kColumns = Strip<V>::kColumns;
     const auto factor = strip.softmax.raise(lane, largest, exponent_scale);
-    for (float* sums : {strip.group + lane, strip.total + lane})
+    const auto scale_sums = [&](float* sums) {
         for (int64_t r = 0; r < value_dim; r++)
             V::store(sums + r * kColumns, V::mul(V::load(sums + r * kColumns), factor));
+    };
+    if (strip.group_filled) scale_sums(strip.group + lane);
+    if (strip.total_filled) scale_sums(strip.total + lane);
     for (int64_t r = 0; r < weight_rows / V::depth; r++) V::scale_weights(weights + r * kColumns + lane, factor);
 }
 
@@ -169,6 +173,7 @@ void add_values(const KeyBlock<V>& rows, const Piece& piece, const Panels<V>& pa
                 Strip<V>& strip) {
     constexpr int64_t kColumns = Strip<V>::kColumns;
     const int lane = piece.vec_begin * V::lanes;
+    strip.group_filled = true;
     const auto* values = rows.value.data + (piece.keys.begin - rows.keys.begin) / V::depth * rows.value.stride;
     for (int64_t f = 0; f < value_dim; f += V::tile_rows) {
         const LeftRows<typename V::element, V::tile_rows> columns(values, 1, rows.value.stride, f, value_dim);

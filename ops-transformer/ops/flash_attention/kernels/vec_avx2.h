@@ -57,8 +57,8 @@ struct Vectors {
     KERNEL_INLINE vec load_first(const float* p, int64_t n) { return _mm256_maskload_ps(p, first(n)); }
     KERNEL_INLINE void store_first(float* p, int64_t n, vec x) { _mm256_maskstore_ps(p, first(n), x); }
 
-    // As in vec_portable.h. vmaxps gives its second operand for NaN. At the clamp the exponent becomes 0 and the polynomial
-    // is 1, whose fraction is 0: the result is 0 without another selection.
+    // As in vec_portable.h. vmaxps gives its second operand for NaN. At the clamp the exponent becomes 0 and the
+    // polynomial is 1, whose fraction is 0: the result is 0 without another selection.
     template <int degree>
     KERNEL_INLINE vec exp2(vec x) {
         static_assert(degree == 6);
