@@ -13,19 +13,22 @@
 namespace flash_attention::testing {
 namespace {
 
-constexpr int64_t kBlock = 128;             // the largest block size that an implementation is assumed to use
+constexpr int64_t kBlock = 192;             // the largest block size that an implementation is assumed to use
 constexpr int64_t kMostWork = 24'000'000;   // multiply-adds of a case: some 50 ms for the reference
 constexpr int64_t kLessWork = 6'000'000;    // for the second table, which has more cells
 constexpr int64_t kUnlimited = 2147483647;  // what callers pass for "no limit"
 
+// Around the edges of vectors, strips of 24 and 48 rows, and blocks of 64 to 192 rows or keys.
 int64_t edge_length(Draw& draw) {
     if (draw.chance(0.03)) return 513;
-    return draw.one_of<int64_t>({1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129});
+    return draw.one_of<int64_t>({1,  2,  7,  8,  9,  15, 16, 17,  23,  24,  25,  31,  32,  33,  47,  48,
+                                 49, 63, 64, 65, 95, 96, 97, 100, 127, 128, 129, 143, 144, 160, 191, 192});
 }
 
 int64_t long_length(Draw& draw) {
     if (draw.chance(0.05)) return 513;
-    return draw.one_of<int64_t>({129, 130, 144, 159, 160, 191, 192, 193, 200, 255, 256, 257, 300});
+    return draw.one_of<int64_t>(
+        {193, 194, 200, 208, 215, 216, 217, 240, 255, 256, 257, 287, 288, 289, 300, 383, 384, 385});
 }
 
 void draw_lengths(Draw& draw, Case& c, bool crossing) {
