@@ -74,45 +74,79 @@ ForwardBlock make_block(const Problem& problem, const ForwardPlan::Block& rows, 
     return block;
 }
 
+// Cuts every sequence into blocks of query rows.
+void add_blocks(const Problem& problem, ForwardPlan& plan) {
+    const int64_t step = plan.kernels->query_block;
+    plan.blocks.reserve(problem.sequences.size());
+    for (int64_t s = 0; s < static_cast<int64_t>(problem.sequences.size()); s++) {
+        const Sequence& sequence = problem.sequences[s];
+        for (int64_t row = 0; row < sequence.q_len; row += step) {
+            const int64_t end = std::min(row + step, sequence.q_len);
+            plan.blocks.push_back({s, row, end, visible_pairs(sequence.band, row, end, sequence.kv_len)});
+        }
+    }
+}
+
+// Sorts blocks and makes runs of them. The last items are short ones in either case, so that no thread is late; with
+// few items for each thread that takes the strict order, longest first.
+void order_blocks(int64_t heads, int threads, ForwardPlan& plan) {
+    constexpr int64_t kManyItems = 16;  // for a thread
+    const bool by_sequence = plan.items >= kManyItems * threads;
+    const auto longer = [](const ForwardPlan::Block& a, const ForwardPlan::Block& b) { return a.pairs > b.pairs; };
+    if (!by_sequence) std::stable_sort(plan.blocks.begin(), plan.blocks.end(), longer);
+
+    struct Weighed {
+        int64_t pairs;
+        ForwardPlan::Run run;
+    };
+    std::vector<Weighed> weighed;
+    for (int64_t first = 0, end = 0; first < static_cast<int64_t>(plan.blocks.size()); first = end) {
+        Weighed w{0, {0, first, 0}};
+        for (end = first; end < static_cast<int64_t>(plan.blocks.size()); end++) {
+            const bool same = plan.blocks[end].sequence == plan.blocks[first].sequence;
+            if (end > first && !(by_sequence && same)) break;
+            w.pairs += plan.blocks[end].pairs;
+        }
+        w.run.blocks = end - first;
+        std::stable_sort(plan.blocks.begin() + first, plan.blocks.begin() + end, longer);
+        weighed.push_back(w);
+    }
+    std::stable_sort(weighed.begin(), weighed.end(),
+                     [](const Weighed& a, const Weighed& b) { return a.pairs > b.pairs; });
+    int64_t item = 0;
+    plan.runs.reserve(weighed.size());
+    for (Weighed& w : weighed) {
+        w.run.first_item = item;
+        item += w.run.blocks * heads;
+        plan.runs.push_back(w.run);
+    }
+}
+
 }  // namespace
 
 ForwardPlan plan_forward(const Problem& problem) {
     ForwardPlan plan;
     plan.kernels = &kernels().forward[static_cast<int>(problem.type)];
-
-    struct Weighed {
-        int64_t pairs;
-        ForwardPlan::Block block;
-    };
-    std::vector<Weighed> weighed;
-    weighed.reserve(problem.sequences.size());
-    for (int64_t s = 0; s < static_cast<int64_t>(problem.sequences.size()); s++) {
-        const Sequence& sequence = problem.sequences[s];
-        for (int64_t row = 0; row < sequence.q_len; row += plan.kernels->query_block) {
-            const int64_t end = std::min(row + plan.kernels->query_block, sequence.q_len);
-            weighed.push_back({visible_pairs(sequence.band, row, end, sequence.kv_len), {s, row, end}});
-        }
-    }
-    // Longest first keeps threads from waiting for one late long block. Equal blocks stay in order, so that neighbours
-    // that read the same keys follow each other.
-    std::stable_sort(weighed.begin(), weighed.end(),
-                     [](const Weighed& a, const Weighed& b) { return a.pairs > b.pairs; });
-    plan.blocks.reserve(weighed.size());
-    for (const Weighed& w : weighed) plan.blocks.push_back(w.block);
-
-    const int64_t items = static_cast<int64_t>(plan.blocks.size()) * problem.query_heads;
-    plan.slots = static_cast<int>(std::clamp<int64_t>(items, 1, opbase::thread_count()));
+    const int threads = opbase::thread_count();
+    add_blocks(problem, plan);
+    plan.items = static_cast<int64_t>(plan.blocks.size()) * problem.query_heads;
+    order_blocks(problem.query_heads, threads, plan);
+    plan.slots = static_cast<int>(std::clamp<int64_t>(plan.items, 1, threads));
     plan.scratch_bytes = plan.kernels->scratch_bytes({{problem.head_dim, problem.rope_dim}, problem.value_dim});
     return plan;
 }
 
 void run_forward(const Problem& problem, const ForwardPlan& plan, const Addresses& addresses, void* workspace) {
-    const int64_t heads = problem.query_heads;
     auto body = [&](int64_t item, int slot) {
-        const ForwardBlock block = make_block(problem, plan.blocks[item / heads], item % heads, addresses);
+        const auto after = std::upper_bound(plan.runs.begin(), plan.runs.end(), item,
+                                            [](int64_t i, const ForwardPlan::Run& run) { return i < run.first_item; });
+        const ForwardPlan::Run& run = *(after - 1);
+        const int64_t in_run = item - run.first_item;
+        const ForwardPlan::Block& rows = plan.blocks[run.first_block + in_run % run.blocks];
+        const ForwardBlock block = make_block(problem, rows, in_run / run.blocks, addresses);
         plan.kernels->run(block, static_cast<std::byte*>(workspace) + slot * plan.scratch_bytes);
     };
-    opbase::parallel_for(static_cast<int64_t>(plan.blocks.size()) * heads, plan.slots, body);
+    opbase::parallel_for(plan.items, plan.slots, body);
 }
 
 }  // namespace flash_attention

@@ -10,12 +10,21 @@
 namespace flash_attention {
 
 struct ForwardPlan {
-    // One block of query rows of one sequence, all heads; items are (block, head) pairs, in this order.
+    // One block of query rows of one sequence; an item of work for each query head.
     struct Block {
         int64_t sequence;
         int64_t row_begin, row_end;
+        int64_t pairs;  // visible ones: the cost of an item
     };
-    std::vector<Block> blocks;  // longest first
+    // Blocks whose items follow each other head by head. In one run: all blocks of a sequence, so that keys and values
+    // of a head stay in cache from block to block; or, where items are few beside the threads, a single block.
+    struct Run {
+        int64_t first_item;
+        int64_t first_block, blocks;
+    };
+    std::vector<Block> blocks;  // longest first within a run
+    std::vector<Run> runs;      // most work first
+    int64_t items = 0;
     const ForwardKernels* kernels = nullptr;
     int slots = 1;              // concurrency: scratch areas in the workspace
     int64_t scratch_bytes = 0;  // per slot, a multiple of 64
