@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Makes the tables of docs/performance.md from what `attention_bench --json` wrote.
+
+    python3 docs/performance/table.py [results.json]...                   prints the tables of the results
+    python3 docs/performance/table.py --write <page> [results.json]...    puts them into a page, beside the sizes that the
+                                                                          kernels' source has; default: results/*.json
+"""
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+from kernels import GROUP_BLOCKS, KEY_BLOCK, KERNELS, REGISTERS, amount
+
+TYPES = ["fp32", "fp16", "bf16"]
+FEATURES = (64, 128)
+
+
+class Case:
+    """A result with its problem string taken apart."""
+
+    def __init__(self, result):
+        self.result = result
+        self.words = [word for word in result["case"].split() if not word.startswith("dtype=")]
+        self.keys = dict(word.split("=", 1) for word in result["case"].split())
+        self.type = self.keys["dtype"]
+
+    def mask(self):
+        """In words, for the masks that the standard cases have; None for any other."""
+        masks = {"": "no mask", "mode=3 mask=compressed": "causal"}
+        named = " ".join(word for word in self.words if word.split("=")[0] in ("mode", "pre", "next", "mask"))
+        if self.keys.get("mode") == "4" and self.keys.get("next") == "0" and self.keys.get("mask") == "compressed":
+            return f"window of {int(self.keys['pre']) + 1}"
+        return masks.get(named)
+
+    def suite(self):
+        """Where the result belongs, by what was measured."""
+        if "gigabytes_per_second" in self.result:
+            return "decode"
+        if "partner" in self.result:
+            return "threads" if self.result["threads"] != self.result["partner"]["threads"] else "shares"
+        known = {"layout", "dtype", "n", "d", "q", "kv", "mode", "pre", "next", "mask"}
+        return "plain" if self.mask() and set(self.keys) <= known and self.keys["q"] == self.keys["kv"] else "other"
+
+
+def speed(case):
+    return f"{case.result['gflops']:.0f} ({case.result['percent_of_peak']:.0f} %)"
+
+
+def share(case):
+    value, floor = case.result["share"], case.result["floor"]
+    return f"{value:.2f}" if value >= floor else f"**{value:.2f}**"
+
+
+def about_floors(cases):
+    return " Bold: below the floor." if any(c.result["share"] < c.result["floor"] for c in cases) else ""
+
+
+def reading(case):
+    return f"{case.result['gigabytes_per_second']:.1f} ({case.result['percent_of_reading']:.0f} %)"
+
+
+def by_type(name):
+    return TYPES.index(name) if name in TYPES else len(TYPES)
+
+
+def grid(cases, corner, row, column, cell):
+    """A table: `corner` stands above what `row` gives, `column` above what `cell` gives; both in their first order."""
+    rows, columns = dict.fromkeys(map(row, cases)), dict.fromkeys(map(column, cases))
+    cells = {}
+    for case in cases:
+        place = row(case), column(case)
+        if place in cells:
+            raise SystemExit(f"measured twice: {case.result['case']}")
+        cells[place] = cell(case)
+    return [[*corner, *columns], *([*r, *(cells.get((r, c), "") for c in columns)] for r in rows)]
+
+
+def markdown(table):
+    head, *body = table
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [head, ["---"] * len(head), *body])
+
+
+def plain(cases):
+    """GFLOP/s and percent of the peak."""
+    cases.sort(key=lambda c: (by_type(c.type), int(c.keys["d"]), c.mask() != "no mask", c.mask(), int(c.keys["q"])))
+    heads = " or ".join(sorted({c.keys["n"] for c in cases}, key=len))
+    return ("Plain shapes", f"GFLOP/s and percent of the peak; {heads} heads.",
+            grid(cases, ["type", "D", "mask"],
+                 lambda c: (c.type, c.keys["d"], c.mask()), lambda c: f"S = {c.keys['q']}", speed))
+
+
+def shares(cases):
+    """Speed as a part of the partner's."""
+    def partner(case):
+        return Case({"case": case.result["partner"]["case"]})
+
+    base, _ = Counter(" ".join(partner(case).words) for case in cases).most_common(1)[0]
+
+    def difference(case):
+        words = [word for word in case.words if word not in base.split()]
+        return f"`{' '.join(words)}`" if words else ""
+
+    cases.sort(key=lambda c: by_type(c.type))
+    head = f"Speed as a part of that of a plain case with as much useful work. Both are `{base}` but for what is listed."
+    return ("Other shapes, layouts and modifiers", head + about_floors(cases),
+            grid(cases, ["case", "beside", "floor"],
+                 lambda c: (difference(c), difference(partner(c)), f"{c.result['floor']:.2f}"), lambda c: c.type, share))
+
+
+def threads(cases):
+    """Speed on several threads beside one."""
+    cases.sort(key=lambda c: by_type(c.type))
+    floors = ", ".join(f"{floor:.2f}" for floor in sorted({c.result["floor"] for c in cases}))
+    return ("Threads", f"Times faster than one thread; floor {floors}." + about_floors(cases),
+            grid(cases, ["type"], lambda c: (c.type,),
+                 lambda c: f"{c.result['threads']} threads, {c.mask() or ' '.join(c.words)}", share))
+
+
+def decode(cases):
+    """Speed of reading key and value."""
+    cases.sort(key=lambda c: (by_type(c.type), int(c.keys["q"])))
+    keys = cases[0].keys
+    shape = f"{keys['kv']} keys, D = {keys['d']}, n = {keys['n']}"
+    return ("Decode", f"GB/s of key and value, and percent of a plain sum over both; {shape}.",
+            grid(cases, ["type"], lambda c: (c.type,), lambda c: f"query rows: {c.keys['q']}", reading))
+
+
+def other(cases):
+    table = [["case", "speed"], *([f"`{c.result['case']}`", speed(c)] for c in cases)]
+    return "Other cases", "GFLOP/s and percent of the peak.", table
+
+
+SUITES = {"plain": plain, "shares": shares, "threads": threads, "decode": decode, "other": other}
+
+
+def peaks(cases):
+    """The highest peak of one thread, for each type."""
+    best = {}
+    for c in cases:
+        best[c.type] = max(best.get(c.type, 0), c.result["peak_gflops"] / c.result["threads"])
+    return ", ".join(f"{name} {best[name]:.0f}" for name in sorted(best, key=by_type))
+
+
+def results(files):
+    """All tables, as Markdown."""
+    machines = {}
+    for file in files:
+        try:
+            read = json.loads(Path(file).read_text(encoding="utf-8"))
+            machine = read["processor"], read["table"], read["compiler"]
+        except (ValueError, KeyError) as error:
+            raise SystemExit(f"{file}: not a file that attention_bench --json has finished: {error}") from None
+        machines.setdefault(machine, []).extend(Case(result) for result in read["results"])
+    parts = []
+    for (processor, table, compiler), cases in machines.items():
+        parts.append(f"### {processor}, kernels `{table}`, {compiler}")
+        parts.append(f"Peak of a thread in GFLOP/s: {peaks(cases)}.")
+        for suite, tables in SUITES.items():
+            chosen = [case for case in cases if case.suite() == suite]
+            if chosen:
+                title, head, lines = tables(chosen)
+                parts += [f"**{title}.** {head}", markdown(lines)]
+    return "\n\n".join(parts)
+
+
+def sizes():
+    """The numbers of every table, as Markdown."""
+    tables = {}
+    for k in KERNELS:
+        tables.setdefault(k.table, []).append(k)
+
+    def line(words, value):
+        return [words, *(value(kernels[0]) for kernels in tables.values())]
+
+    def bytes_at(size):
+        return lambda k: ", ".join(amount(size(k, features)) for features in FEATURES)
+
+    def query_blocks(kernels):
+        return ", ".join(f"{k.strips} × {k.columns} = {k.query_block} ({k.type})" for k in kernels)
+
+    def registers(k):
+        return f"{k.sums} + {k.tile_vecs} + 1 of {REGISTERS[k.vectors]}"
+
+    return markdown([
+        ["", *(f"`{table}`{' (bf16)' * (len(kernels) == 1)}" for table, kernels in tables.items())],
+        line("floats in a vector", lambda k: k.lanes),
+        line("tile: keys × query rows", lambda k: f"{k.tile_rows} × {k.columns}"),
+        line("its registers: sums + right operand + broadcast", registers),
+        ["query block: strips × rows", *map(query_blocks, tables.values())],
+        line("key block; group of key blocks", lambda k: f"{KEY_BLOCK}; {GROUP_BLOCKS * KEY_BLOCK}"),
+        line("features summed in one chain", lambda k: k.feature_chain),
+        line("degree of the exponential", lambda k: k.exp_degree),
+        line("transposed query of a strip, D = 64, 128", bytes_at(lambda k, d: k.query_bytes(d))),
+        line("weights of a strip for a key block", lambda k: amount(k.weights_bytes)),
+        line("output of a strip, D = 64, 128", bytes_at(lambda k, d: k.output_bytes(d))),
+        line("key block (value block), D = 64, 128", bytes_at(lambda k, d: k.block_bytes(d))),
+    ])
+
+
+def fill(page, **parts):
+    """The page with each part between its two marks."""
+    for name, content in parts.items():
+        page, count = re.subn(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)",
+                              lambda marks: f"{marks[1]}\n{content}\n\n{marks[2]}", page, flags=re.DOTALL)
+        if count != 1:
+            raise SystemExit(f"the page has {count} places for {name} instead of one")
+    return page
+
+
+def main(arguments):
+    page = None
+    if arguments[:1] == ["--write"]:
+        page, arguments = Path(arguments[1]), arguments[2:]
+    files = arguments or sorted((Path(__file__).parent / "results").glob("*.json"))
+    if page is None:
+        print(results(files))
+    else:
+        page.write_text(fill(page.read_text(encoding="utf-8"), sizes=sizes(), results=results(files)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
