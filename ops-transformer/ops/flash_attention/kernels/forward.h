@@ -151,21 +151,21 @@ void end_group(int64_t value_dim, Strip<V>& strip) {
     strip.total_filled = true;
 }
 
-// O = O^T times the factor of each row; rows whose bit is not set in `filled` become 0, whatever they hold.
+// O = O^T divided by the divisor of each row; rows whose bit is not set in `filled` become 0, whatever they hold.
 template <class V>
-void write_rows(const ForwardBlock& block, const Strip<V>& strip, const float* factor, uint64_t filled) {
+void write_rows(const ForwardBlock& block, const Strip<V>& strip, const float* divisor, uint64_t filled) {
     constexpr int64_t kColumns = Softmax<V>::kColumns;
     auto* out = static_cast<typename V::value*>(block.out) + (strip.rows.begin - block.row_begin) * block.out_stride;
     for (int64_t i = 0; i < strip.rows.count; i += V::lanes) {
-        const auto scale = V::load(factor + i);
+        const auto divisors = V::load(divisor + i);
         for (int64_t d = 0; d < block.value_dim; d += V::lanes) {
             const int64_t width = std::min<int64_t>(V::lanes, block.value_dim - d);
             typename V::vec x[V::lanes];
             for (int c = 0; c < V::lanes; c++) {
                 x[c] = V::zero();
                 if (c < width)
-                    x[c] =
-                        V::keep_bits(V::mul(scale, V::load(strip.total + (d + c) * kColumns + i)), filled >> i, x[c]);
+                    x[c] = V::keep_bits(V::div(V::load(strip.total + (d + c) * kColumns + i), divisors), filled >> i,
+                                        x[c]);
             }
             V::transpose(x);
             for (int64_t r = 0; r < std::min<int64_t>(V::lanes, strip.rows.count - i); r++)
@@ -178,18 +178,19 @@ template <class V>
 void finish_strip(const ForwardBlock& block, const ScoreScale& scale, Strip<V>& strip) {
     end_group<V>(block.value_dim, strip);
     const float keep_prob = block.drop_mask != nullptr ? block.keep_prob : 1.0F;
-    alignas(64) float factor[Softmax<V>::kColumns] = {};
+    alignas(64) float divisor[Softmax<V>::kColumns];
+    std::fill_n(divisor, Softmax<V>::kColumns, 1.0F);
     uint64_t filled = 0;
     for (int64_t i = 0; i < strip.rows.count; i++) {
-        const RowResult row = block.kv_len == 0 ? RowResult{0.0F, 0.0F, 0.0F, true}
+        const RowResult row = block.kv_len == 0 ? RowResult{0.0F, 0.0F, 1.0F, true}
                                                 : strip.softmax.finish(i, scale, block.sink, keep_prob);
         const int64_t at = (strip.rows.begin - block.row_begin + i) * block.stats_stride;
         std::fill_n(block.max + at, kStatsCopies, row.max);
         std::fill_n(block.sum + at, kStatsCopies, row.sum);
-        factor[i] = row.factor;
+        divisor[i] = row.divisor;
         filled |= static_cast<uint64_t>(!row.empty) << i;
     }
-    write_rows<V>(block, strip, factor, filled);
+    write_rows<V>(block, strip, divisor, filled);
 }
 
 template <class V>

@@ -11,6 +11,7 @@
 // maximum to +infinity and gives NaN by infinity - infinity.
 #pragma once
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
@@ -27,18 +28,46 @@ inline constexpr float kLog2E = 1.44269504088896341F;
 inline constexpr float kRiseLimit = 12.0F;
 
 // The operator's scale as the softmax uses it: products * natural = scores in units of e, products * exponent = in
-// units of 2. With a scale of 0 all products are 0 already.
+// units of 2. With a scale of 0 all products are 0 already. The exponent stays finite, so that equal products have
+// weight 1 at any scale; that changes weights only for scales above 2.3e38 and products that differ by less than 1e-36.
 struct ScoreScale {
     float natural, exponent;
     explicit ScoreScale(float magnitude)
-        : natural(magnitude), exponent((magnitude == 0.0F ? 1.0F : magnitude) * kLog2E) {}
+        : natural(magnitude), exponent(std::min((magnitude == 0.0F ? 1.0F : magnitude) * kLog2E, FLT_MAX)) {}
 };
 
-// What a row's statistics become, and the factor for its output.
+// What a row's statistics become, and what its output is divided by: a division, unlike a multiplication by the
+// inverse, gives equal values back exactly.
 struct RowResult {
-    float max, sum, factor;
+    float max, sum, divisor;
     bool empty = false;  // the output is 0, also where visible values with a weight of 0 are NaN
 };
+
+// A NaN score is only in the sum; the maximum shows it too, unless it is infinite anyway.
+inline float with_nan(float max, float sum) {
+    return std::isnan(sum) && max != kInfinity ? sum : max;
+}
+
+// The result of a row whose weights against used_max add up to `sum` and whose largest product is true_max. A sink is
+// one more score, without a value; -infinity when there is none. It joins here, so that a row that saw no key is known
+// whatever the sink is. A row is empty when all its pairs are hidden or have a score of -infinity: their weights, and
+// no others, are exactly 0; any other sum is at least 1 or NaN.
+inline RowResult row_result(float sum, float used_max, float true_max, const ScoreScale& scale, float sink,
+                            float keep_prob) {
+    const bool has_sink = sink != -kInfinity;
+    if (sum == 0.0F) {
+        if (!has_sink) return {-FLT_MAX, FLT_MAX, 1.0F, true};
+        return {sink, 1.0F + (sink - sink), 1.0F, true};  // the sum is NaN unless the sink is finite
+    }
+    const float max = true_max * scale.natural;
+    // Takes weights from the used to the true maximum.
+    const float own = std::exp2((used_max - true_max) * scale.exponent);
+    if (!has_sink) return {with_nan(max, sum), sum * own, sum * keep_prob};
+    const float both = sink > max ? sink : max;
+    const float shrink = std::exp(max - both) * own;
+    const float total = sum * shrink + std::exp(sink - both);
+    return {with_nan(both, total), total, total * keep_prob / shrink};
+}
 
 template <class V>
 struct Softmax {
@@ -82,29 +111,12 @@ struct Softmax {
     void end_block() { move(block_sum, group_sum); }
     void end_group() { move(group_sum, sum); }
 
-    // After the last end_group. A sink is one more score, without a value; -infinity when there is none. It joins here,
-    // so that a row that saw no key is known whatever the sink is. A row is empty when all its pairs are hidden or have
-    // a score of -infinity: their weights, and no others, are exactly 0; any other sum is at least 1 or NaN.
+    // After the last end_group.
     RowResult finish(int64_t row, const ScoreScale& scale, float sink, float keep_prob) const {
-        const bool has_sink = sink != -kInfinity;
-        if (sum[row] == 0.0F) {
-            if (!has_sink) return {-FLT_MAX, FLT_MAX, 0.0F, true};
-            return {sink, 1.0F + (sink - sink), 0.0F, true};  // the sum is NaN unless the sink is finite
-        }
-        const float max = true_max[row] * scale.natural;
-        // Takes weights from the used to the true maximum.
-        const float own = std::exp2((used_max[row] - true_max[row]) * scale.exponent);
-        if (!has_sink) return {with_nan(max, sum[row]), sum[row] * own, 1.0F / (sum[row] * keep_prob)};
-        const float both = sink > max ? sink : max;
-        const float shrink = std::exp(max - both) * own;
-        const float total = sum[row] * shrink + std::exp(sink - both);
-        return {with_nan(both, total), total, shrink / (total * keep_prob)};
+        return row_result(sum[row], used_max[row], true_max[row], scale, sink, keep_prob);
     }
 
   private:
-    // A NaN score is only in the sum; the maximum shows it too, unless it is infinite anyway.
-    static float with_nan(float max, float sum) { return std::isnan(sum) && max != kInfinity ? sum : max; }
-
     static void move(float* from, float* to) {
         for (int i = 0; i < kColumns; i += V::lanes) {
             V::store(to + i, V::add(V::load(to + i), V::load(from + i)));
