@@ -56,6 +56,35 @@ struct ForwardBlock {
 
 using ForwardKernel = void (*)(const ForwardBlock& block, void* scratch);
 
+// Query rows that share a head of keys and values, when they are few: the blocks of consecutive query heads, each with
+// all rows of the sequence.
+struct DecodeRows {
+    const ForwardBlock* heads;
+    int64_t head_count;
+
+    int64_t rows_of_head() const { return heads->row_end - heads->row_begin; }
+    int64_t count() const { return head_count * rows_of_head(); }
+    const ForwardBlock& head(int64_t row) const { return heads[row / rows_of_head()]; }
+    int64_t row_in_head(int64_t row) const { return row % rows_of_head(); }
+};
+
+inline constexpr int64_t kDecodeRows = 16;     // at most
+inline constexpr int64_t kDecodeChunk = 1024;  // keys are cut at multiples of it
+
+// The partial result of a row over some keys in floats: a head with maximum and sum, then the output, not yet divided;
+// both are whole cache lines.
+inline constexpr int64_t kDecodeRowHead = 16;
+constexpr int64_t decode_row_floats(int64_t value_dim) {
+    return kDecodeRowHead + (value_dim + 15) / 16 * 16;
+}
+
+// Attends to `keys` for all rows, whatever they see of them. Writes partial[row], decode_row_floats each; with nullptr,
+// when these are all keys that any row sees, the outputs.
+using DecodeKernel = void (*)(const DecodeRows& rows, KeyRange keys, float* partial, void* scratch);
+// Merges the partial results of `chunks` chunks in order, `chunk_floats` apart, which changes them, and writes the
+// outputs.
+using FinishDecodeKernel = void (*)(const DecodeRows& rows, float* partials, int64_t chunks, int64_t chunk_floats);
+
 // What the scratch memory of a forward kernel depends on.
 struct ForwardShape {
     int64_t dim[2];  // of the parts
@@ -66,7 +95,9 @@ struct ForwardShape {
 struct ForwardKernels {
     int64_t query_block;  // rows of a block
     ForwardKernel run;
-    int64_t (*scratch_bytes)(const ForwardShape& shape);
+    int64_t (*scratch_bytes)(const ForwardShape& shape);  // of `run` and of `decode`
+    DecodeKernel decode;
+    FinishDecodeKernel finish_decode;
 };
 
 // What a table needs of the processor, beyond what the whole library is compiled for.

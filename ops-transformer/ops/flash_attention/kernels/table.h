@@ -1,6 +1,9 @@
 // The table of one instruction set. The file that includes this is compiled for it.
 #pragma once
 
+#include <algorithm>
+
+#include "kernels/decode.h"
 #include "kernels/dispatch.h"
 #include "kernels/forward.h"
 
@@ -8,12 +11,12 @@ namespace flash_attention::FUSION_ISA {
 
 template <class V>
 int64_t scratch_bytes(const ForwardShape& shape) {
-    return Scratch<V>(nullptr, shape).bytes();
+    return std::max(Scratch<V>(nullptr, shape).bytes(), DecodeScratch(nullptr, shape).bytes);
 }
 
 template <class V>
 constexpr ForwardKernels forward_kernels() {
-    return {kQueryBlock<V>, forward<V>, scratch_bytes<V>};
+    return {kQueryBlock<V>, forward<V>, scratch_bytes<V>, decode<V>, finish_decode<V>};
 }
 
 // Types: the elements of ElementType, in its order.

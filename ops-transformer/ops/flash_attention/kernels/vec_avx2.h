@@ -100,6 +100,18 @@ struct Vectors {
         const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
         return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
     }
+    // As in vec_portable.h.
+    KERNEL_INLINE vec sum_each(const vec (&x)[lanes]) {
+        vec four[2];  // in each half, the sums over that half's lanes of four vectors
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            const vec* a = x + 4 * i;
+            const vec low = add(_mm256_unpacklo_ps(a[0], a[1]), _mm256_unpackhi_ps(a[0], a[1]));
+            const vec high = add(_mm256_unpacklo_ps(a[2], a[3]), _mm256_unpackhi_ps(a[2], a[3]));
+            four[i] = add(_mm256_shuffle_ps(low, high, 0x44), _mm256_shuffle_ps(low, high, 0xee));
+        }
+        return add(_mm256_permute2f128_ps(four[0], four[1], 0x20), _mm256_permute2f128_ps(four[0], four[1], 0x31));
+    }
 
   protected:
     KERNEL_INLINE __m256i first(int64_t n) {

@@ -106,6 +106,18 @@ struct Vectors {
     KERNEL_INLINE float sum_lanes(vec x) {
         return _mm512_reduce_add_ps(x);
     }
+    // As in vec_portable.h.
+    KERNEL_INLINE vec sum_each(const vec (&x)[lanes]) {
+        vec four[4];  // in each quarter, the sums over that quarter's lanes of four vectors
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const vec* a = x + 4 * i;
+            const vec low = add(_mm512_unpacklo_ps(a[0], a[1]), _mm512_unpackhi_ps(a[0], a[1]));
+            const vec high = add(_mm512_unpacklo_ps(a[2], a[3]), _mm512_unpackhi_ps(a[2], a[3]));
+            four[i] = add(low_pairs(low, high), high_pairs(low, high));
+        }
+        return add_quarters(add_quarters(four[0], four[1]), add_quarters(four[2], four[3]));
+    }
 
     KERNEL_INLINE __mmask16 first(int64_t n) {
         return static_cast<__mmask16>(n <= 0 ? 0U : n >= lanes ? 0xFFFFU : (1U << n) - 1U);
@@ -118,6 +130,9 @@ struct Vectors {
     }
 
   private:
+    KERNEL_INLINE vec add_quarters(vec a, vec b) {  // the first with the second and the third with the fourth, of each
+        return add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+    }
     KERNEL_INLINE vec low_pairs(vec a, vec b) {
         return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
     }

@@ -97,6 +97,12 @@ struct Vectors {
         for (int i = 0; i < lanes; i++) x[i] = t[i];
     }
     KERNEL_INLINE float sum_lanes(vec x) { return (x[0] + x[1]) + (x[2] + x[3]); }
+    // Lane i is the sum of all lanes of x[i].
+    KERNEL_INLINE vec sum_each(const vec (&x)[lanes]) {
+        vec t[lanes] = {x[0], x[1], x[2], x[3]};
+        transpose(t);
+        return (t[0] + t[1]) + (t[2] + t[3]);
+    }
 
   protected:
     KERNEL_INLINE int_vec bits(vec x) { return reinterpret_cast<int_vec>(x); }

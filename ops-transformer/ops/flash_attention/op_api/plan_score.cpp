@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ascendcl/log.h"
+#include "engine/decode.h"
 #include "engine/forward.h"
 #include "op_api/checks.h"
 #include "op_api/describe.h"
@@ -94,11 +95,16 @@ opbase::Plan make_plan(const ScoreRequest& request) {
 
     ScoreForm form = check_call(request);
     warn_about_ineffective(request);
+    const ScoreSizes sizes = form.sizes;
+    const auto entries = static_cast<int64_t>(form.lengths.sequences.size());
 
     auto run = std::make_shared<ScoreRun>();
     run->problem = to_problem(request, std::move(form), run->operands);
     run->plan = plan_with_kernels(run->problem);
-    if (request.max_workspace) run->plan.slots = std::max(run->plan.slots, opbase::thread_count());
+    if (request.max_workspace) {
+        run->plan.slots = std::max(run->plan.slots, opbase::thread_count());
+        run->plan.partial_bytes = most_partial_bytes(run->problem, entries, sizes.q_len, sizes.kv_len);
+    }
     plan.workspace_size = static_cast<uint64_t>(run->plan.workspace_bytes() + run->operands.workspace_bytes());
     plan.run = [run = std::move(run)](const opbase::Launch& launch) { (*run)(launch); };
     return plan;
