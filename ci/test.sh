@@ -36,13 +36,13 @@ run_ctest() {
         --output-junit "$RESULTS/ctest-$preset.xml" "$@"
 }
 
-# The tests of a user's view run on the installed tree, with the environment that set_env.sh makes.
+# The tests of a user's view run on the installed tree, with the environment that set_env.sh makes. They wait most of the
+# time, so that they run beside the next build.
 run_pytest() (
     source "$PREFIX/set_env.sh"
     cd "$ROOT"
     export FUSION_BUILD=$BUILD/release FUSION_WORK=$BUILD
-    collect "$RESULTS/pytest.xml" "Python and installation tests" pytest \
-        "$PYTHON" -m pytest -ra --durations=10 "--junitxml=$RESULTS/pytest.xml"
+    "$PYTHON" -m pytest -ra --durations=10 "--junitxml=$RESULTS/pytest.xml" >"$LOGS/pytest.log" 2>&1 </dev/null
 )
 
 # Inputs that break a promise stay in build/asan/fuzz; ops-transformer/fuzz/README.md says what to do with one.
@@ -53,7 +53,13 @@ fuzz() {
         -max_len=56 -len_control=0 -timeout=20 "-artifact_prefix=$found/" "$found" "$ROOT/ops-transformer/fuzz/corpus"
 }
 
-setup_build_tools zsh libbenchmark-dev
+# Checks a build that another processor than this one would run: the tests labelled "tables" on emulated hardware.
+check_emulated() {
+    local preset=$1
+    if check "$preset build" build_preset "$preset" table_tests; then run_ctest "$preset" --label-regex tables; fi
+}
+
+setup_build_tools zsh libbenchmark-dev qemu-user
 # clang 14 where the system offers it, else its own clang.
 clang_options=()
 if is_installed clang-14 || apt-cache show clang-14 >/dev/null 2>&1; then
@@ -68,23 +74,44 @@ FUSION_TORCH_NPU_DIR=$("$PYTHON" -c 'import importlib.util as u; print(u.find_sp
 export FUSION_TORCH_NPU_DIR
 
 heading "Release build, installed into install/"
+pytest=
 if check "release build" build_preset release && check "installation" install_release; then
     heading "Tests"
     run_ctest release
     reports+=("$RESULTS/pytest.xml")
-    run_pytest
+    note "Python and installation tests begin; log: build/logs/pytest.log"
+    run_pytest &
+    pytest=$!
 fi
 
 # The second compiler makes one of the two, so that it compiles everything once; its warnings are errors.
 heading "Sanitizers: address and undefined behaviour with clang, threads with g++ (without tests labelled slow)"
 CONFIGURE_OPTIONS=("${clang_options[@]}" -DENABLE_FUZZING=ON)
-if check "asan build (clang)" build_preset asan; then
+asan=
+if check "asan build (clang)" build_preset asan; then asan=built; fi
+CONFIGURE_OPTIONS=()
+if [ -n "$pytest" ]; then
+    wait "$pytest" || tail -n 40 "$LOGS/pytest.log" | sed 's/^/   | /'
+    "$PYTHON" "$ROOT/ci/count_results.py" --brief "$RESULTS/pytest.xml"
+fi
+if [ -n "$asan" ]; then
     run_ctest asan --label-exclude slow
     # From the corpus in the tree and what earlier runs found.
-    check "fuzzing the C interface" fuzz
+    check "fuzzing the C interface" fuzz || true
 fi
-CONFIGURE_OPTIONS=()
 if check "tsan build" build_preset tsan; then run_ctest tsan --label-exclude slow; fi
+
+heading "Other processors: AVX-512 kernels emulated with AVX2, and 64-bit ARM under qemu"
+if grep -qw avx2 /proc/cpuinfo; then
+    install_packages libsimde-dev
+    check_emulated emulated
+else
+    note "no AVX2 to emulate AVX-512 with"
+fi
+if [ "$(uname -m)" = x86_64 ]; then
+    install_packages g++-aarch64-linux-gnu googletest
+    check_emulated aarch64
+fi
 
 heading "Summary after $((SECONDS - begin)) s (logs: build/logs, reports: build/results)"
 exec "$PYTHON" "$ROOT/ci/count_results.py" "${reports[@]}"

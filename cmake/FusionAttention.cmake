@@ -184,6 +184,10 @@ function(fusion_test name)
   if(ARG_LABELS)
     list(APPEND properties LABELS "${ARG_LABELS}")
   endif()
+  if(FUSION_SANITIZE MATCHES "thread")
+    # It waits at the end of each program for threads that are still at work: a second by default.
+    list(APPEND properties ENVIRONMENT_MODIFICATION "TSAN_OPTIONS=path_list_append:atexit_sleep_ms=50")
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
 endfunction()
 

@@ -1,7 +1,8 @@
 # Run after list_tables is built: writes the tests of each kernel table for ctest, so that a table that the machine lacks
 # has no tests.
 #
-# cmake -DLIST_TABLES=<program> -DEMULATOR=<command> -DTESTS=<name>=<program>;... -DSKIP_BEST=<bool> -DOUTPUT=<file> -P ...
+# cmake -DLIST_TABLES=<program> -DEMULATOR=<command> -DTESTS=<name>=<program>;... -DENVIRONMENT=<name>=<value>;...
+#       -DWHICH=<OTHERS or a regular expression of names> -DOUTPUT=<file> -P ...
 execute_process(COMMAND ${EMULATOR} ${LIST_TABLES}
   OUTPUT_VARIABLE tables OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE code)
 if(NOT code EQUAL 0)
@@ -10,8 +11,10 @@ if(NOT code EQUAL 0)
 endif()
 string(REPLACE "\n" ";" tables "${tables}")
 message(STATUS "Kernel tables of this machine: ${tables}")
-if(SKIP_BEST)
-  list(POP_FRONT tables)  # all tests run on it already
+if(WHICH STREQUAL "OTHERS")
+  list(POP_FRONT tables)  # all tests run on the best one already
+else()
+  list(FILTER tables INCLUDE REGEX "${WHICH}")
 endif()
 
 set(text "")
@@ -25,7 +28,7 @@ foreach(table IN LISTS tables)
     list(JOIN command " " command)
     string(APPEND text "add_test([==[${name}]==] ${command})\n"
            "set_tests_properties([==[${name}]==] PROPERTIES TIMEOUT 600 LABELS tables\n"
-           "  ENVIRONMENT [==[ASCEND_CPU_ISA=${table};FUSION_REDUCED_TESTS=1]==])\n")
+           "  ENVIRONMENT [==[ASCEND_CPU_ISA=${table};${ENVIRONMENT}]==])\n")
   endforeach()
 endforeach()
 file(WRITE ${OUTPUT} "${text}")
