@@ -212,6 +212,8 @@ def fill(page, **parts):
 
 def main(arguments):
     page = None
+    if arguments[:1] in (["-h"], ["--help"]):
+        raise SystemExit(__doc__)
     if arguments[:1] == ["--write"]:
         page, arguments = Path(arguments[1]), arguments[2:]
     files = arguments or sorted((Path(__file__).parent / "results").glob("*.json"))

@@ -114,13 +114,12 @@ extern "C" {
 // softmaxOutOut       [out] reserved by the interface: nullptr or an empty tensor; never written.
 // attentionOutOut     [out] dtype of query.
 // workspaceSize       [out] bytes of device memory for the second phase:
-//                             at most 63 + slots * (114688 + 2304 * (D + Drope) + 3840 * Dv) + packed copies,
-//                             D, Drope and Dv rounded up to multiples of 16; less for FLOAT and for narrower instruction
-//                             sets; slots = the smaller of the number of threads and Nq * (sum of ceil(Sq / rows)),
-//                             where the kernels take 32 to 384 rows at a time and the rows of T behind the last
-//                             sequence count as one more sequence.
-//                           Neither Sq * Skv nor a multiple of S is in it, except for the copies, which are as large as
-//                           the views that need them. The same for equal arguments and thread setting; 0 when there is
+//                             at most 63 + slots * (114688 + 2304 * (D + Drope) + 3840 * Dv) + partial results
+//                             + packed copies, D, Drope and Dv rounded up to multiples of 16; less for FLOAT and for
+//                             narrower instruction sets; slots = the number of threads, or less when there is less work.
+//                             Partial results: 64 + 4 * Dv for each of Nq * Sq * C, for sequences with at most 8 rows
+//                             that see more than 1024 keys; C = 2 to 64, about their number of keys / 1024.
+//                           Nothing grows with Sq * Skv; copies are as large as the views that need them. The same for equal arguments and thread setting; 0 when there is
 //                           nothing to do.
 // executor            [out] handle for the second phase.
 //
