@@ -36,10 +36,17 @@ class Report:
             skipped = case.find("skipped")
             if case.find("failure") is not None or case.find("error") is not None:
                 self.failed.append(name)
-            elif skipped is not None or case.get("status") in ("notrun", "disabled"):
+            elif case.get("status") == "notrun" and not self.asked_to_be_skipped(skipped):
+                self.failed.append(f"{name}: {self.reason(case, skipped)}")
+            elif skipped is not None or case.get("status") == "disabled":
                 self.skipped.append(f"{name}: {self.reason(case, skipped)}")
             else:
                 self.passed.append(name)
+
+    @staticmethod
+    def asked_to_be_skipped(skipped):
+        """ctest also calls skipped what it could not start."""
+        return skipped is not None and skipped.get("message", "").startswith("SKIP_")
 
     @staticmethod
     def reason(case, skipped):

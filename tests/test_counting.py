@@ -5,13 +5,15 @@ import sys
 import pytest
 
 CTEST = """<?xml version="1.0" encoding="UTF-8"?>
-<testsuite name="Linux-c++" tests="3" failures="1" disabled="0" skipped="1">
+<testsuite name="Linux-c++" tests="4" failures="1" disabled="0" skipped="2">
   <testcase name="tests.Suite.Good" classname="tests.Suite.Good" status="run"><system-out>fine</system-out></testcase>
   <testcase name="tests.Suite.Bad" classname="tests.Suite.Bad" status="fail"><failure message=""/></testcase>
   <testcase name="tests.Suite.Left" classname="tests.Suite.Left" status="notrun">
     <skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/><system-out>/file.cpp:7: Skipped
 no such device
 </system-out></testcase>
+  <testcase name="tests.Suite.Gone" classname="tests.Suite.Gone" status="notrun">
+    <skipped message="Unable to find executable"/><system-out>Unable to find executable: gone</system-out></testcase>
 </testsuite>
 """
 PYTEST = """<?xml version="1.0" encoding="utf-8"?>
@@ -38,10 +40,11 @@ def count(run, tmp_path):
 
 def test_all_kinds_are_added(count):
     lines = count((".xml", CTEST), (".xml", PYTEST), (".txt", "passed\tbuild\nfailed\tclang build\n"), code=1)
-    assert lines[-1] == "3 passed, 3 failed"
+    assert lines[-1] == "3 passed, 4 failed"
     assert "   skipped: report0: tests.Suite.Left: no such device" in lines
     assert "   skipped: report1: tests.test_a.test_left: no zsh" in lines
     assert "   failed: report0: tests.Suite.Bad" in lines
+    assert "   failed: report0: tests.Suite.Gone: Unable to find executable" in lines
     assert "   failed: report1: tests.test_a.test_error" in lines
     assert "   failed: report2: clang build" in lines
 

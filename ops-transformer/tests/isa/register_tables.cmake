@@ -22,11 +22,11 @@ foreach(table IN LISTS tables)
   foreach(test IN LISTS TESTS)
     string(REGEX MATCH "^([^=]+)=(.+)$" match "${test}")
     set(name ${table}.${CMAKE_MATCH_1})
-    set(command ${EMULATOR} ${CMAKE_MATCH_2})
-    list(TRANSFORM command PREPEND "[==[")
-    list(TRANSFORM command APPEND "]==]")
-    list(JOIN command " " command)
-    string(APPEND text "add_test([==[${name}]==] ${command})\n"
+    set(command "")
+    foreach(part IN LISTS EMULATOR CMAKE_MATCH_2)  # as text: in a list, brackets would hold parts together
+      string(APPEND command " [==[${part}]==]")
+    endforeach()
+    string(APPEND text "add_test([==[${name}]==]${command})\n"
            "set_tests_properties([==[${name}]==] PROPERTIES TIMEOUT 600 LABELS tables\n"
            "  ENVIRONMENT [==[ASCEND_CPU_ISA=${table};${ENVIRONMENT}]==])\n")
   endforeach()
