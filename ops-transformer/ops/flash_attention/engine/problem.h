@@ -27,10 +27,18 @@ enum Operand {
     kBias,      // tensor of the query's type, or fp32 slopes
     kDropMask,  // packed bits, 1 = keep
     kAttenMask,
-    kSink,  // fp32, one a query head, side by side
-    kAttentionOut,
+    kSink,          // fp32, one a query head, side by side
+    kAttentionOut,  // these three: results of forward, arguments of backward
     kSoftmaxMax,
     kSoftmaxSum,
+    kDy,  // gradient of the output: an argument of backward
+    kDq,  // results of backward
+    kDk,
+    kDv,
+    kDqRope,
+    kDkRope,
+    kDbias,  // of the query's type
+    kDsink,  // fp32, one a query head, side by side
     kOperandCount
 };
 
@@ -59,10 +67,12 @@ struct Sequence {
     int64_t kv_len = 0;  // 0: nothing to attend to; output, maximum and sum of its rows become 0
     int64_t query = 0, key = 0, value = 0, out = 0;
     int64_t query_rope = 0, key_rope = 0;
-    int64_t stats = 0;           // softmax maximum and sum share their layout
+    int64_t dy = 0, dq = 0, dk = 0, dv = 0, dq_rope = 0, dk_rope = 0;  // of backward
+    int64_t stats = 0;                                                 // softmax maximum and sum share their layout
     RowStrides stats_strides{};  // a row's entry is eight equal floats side by side
     int64_t mask = 0;            // explicit mask, bytes, non-zero = hidden
     SequenceBias bias{};
+    SequenceBias dbias{};  // of backward, when the gradient of the bias is wanted
     int64_t drop_bit = 0;  // of (head 0, row 0, key 0); the bits of row, head and sequence follow without padding
     Band band{};           // which keys a row may see, besides the explicit mask
 
@@ -78,8 +88,10 @@ struct Problem {
     float scale = 1.0F;  // any finite number
     RowStrides query, key, value, out;
     RowStrides query_rope, key_rope;
-    int64_t rope_dim = 0;  // 0: no rope part
+    RowStrides dy, dq, dk, dv, dq_rope, dk_rope;  // of backward
+    int64_t rope_dim = 0;                         // 0: no rope part
     BiasKind bias = BiasKind::kNone;
+    bool wants_dbias = false;    // bias is a tensor, stored for every row or one for all rows
     int64_t bias_full_rows = 0;  // rows of the matrix that a compressed bias stands for; 0: every row is stored
     bool has_drop_mask = false;
     float keep_prob = 1.0F;  // divides the weights that a drop mask keeps
