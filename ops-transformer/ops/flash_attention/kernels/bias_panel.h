@@ -13,7 +13,7 @@
 namespace flash_attention::FUSION_ISA {
 
 // Whether the bias is added before the scale (or there is none).
-KERNEL_INLINE bool bias_inside(const ForwardBlock& block) {
+KERNEL_INLINE bool bias_inside(const ScoreBlock& block) {
     return block.bias.kind == BiasKind::kNone || block.bias.kind == BiasKind::kInside;
 }
 

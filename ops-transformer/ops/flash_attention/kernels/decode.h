@@ -25,6 +25,7 @@
 #include "kernels/decode_values.h"
 #include "kernels/dispatch.h"
 #include "kernels/merge.h"
+#include "kernels/score_tile.h"
 #include "kernels/softmax.h"
 
 namespace flash_attention::FUSION_ISA {
@@ -61,7 +62,7 @@ void merge_rows(const PartialRows& total, const PartialRows& more, int64_t rows,
 // The scratch memory of one chunk, cut into arrays that begin at cache lines.
 struct DecodeScratch {
     // memory: nullptr to learn only how many bytes it takes.
-    DecodeScratch(void* memory, const ForwardShape& shape)
+    DecodeScratch(void* memory, const FeatureShape& shape)
         : query{take(memory, kDecodeRows * query_stride(shape)), query_stride(shape)},
           scores(take(memory, kDecodeRows * kScoreStride)),
           score(take(memory, kScoreFloats)),
@@ -70,7 +71,7 @@ struct DecodeScratch {
           group(take(memory, kDecodeRows * decode_row_floats(shape.value_dim)), shape.value_dim),
           chunk(take(memory, kDecodeRows * decode_row_floats(shape.value_dim)), shape.value_dim) {}
 
-    static int64_t query_stride(const ForwardShape& shape) {
+    static int64_t query_stride(const FeatureShape& shape) {
         return padded_floats(shape.dim[0]) + padded_floats(shape.dim[1]);
     }
 
@@ -90,11 +91,6 @@ struct DecodeScratch {
         return taken;
     }
 };
-
-inline ScoreScale score_scale(const ForwardBlock& block) {
-    // A bias outside the bracket joins scores that have their scale already.
-    return ScoreScale(bias_inside(block) ? std::fabs(block.scale) : 1.0F);
-}
 
 template <class V>
 class DecodeChunk {

@@ -40,7 +40,7 @@ struct KeyBits {
 // One query row of a head, `row` as position in its block, and the keys in hand of the block of keys that begins at
 // key `begin`.
 struct BlockRow {
-    const ForwardBlock& block;
+    const ScoreBlock& block;
     int64_t row;
     int64_t begin;
     KeyRange keys;
@@ -61,7 +61,7 @@ inline void load_seen(const BlockRow& r, KeyBits& seen) {
 // The bias joins the products; -infinity hides its key, where a compressed bias has no entry the score becomes NaN.
 template <class V>
 void add_bias_tensor(const BlockRow& r, float* scores, KeyBits& seen) {
-    const ForwardBlock& block = r.block;
+    const ScoreBlock& block = r.block;
     const bool inside = bias_inside(block);
     const auto factor = V::set(inside ? 1.0F : std::fabs(block.scale));
     const auto sign = V::set(inside ? sign_of(block.scale) : 1.0F);

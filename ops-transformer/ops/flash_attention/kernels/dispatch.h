@@ -33,25 +33,30 @@ struct BlockBias {
     int64_t diagonal = 0;
 };
 
-// A block of consecutive query rows of one head: everything a forward kernel needs.
-struct ForwardBlock {
+// A block of consecutive query rows of one head and all keys of its sequence: everything that its weights and products
+// with values depend on.
+struct ScoreBlock {
     FeaturePart parts[2];  // of the head, and of the rope part (dim 0: there is none)
     Rows value;            // from key 0 of the sequence
-    void* out;             // first row of the block
-    float* max;            // first row of the block; each row gets eight equal floats
-    float* sum;
-    int64_t out_stride, stats_stride;
-    const uint8_t* mask;  // element (first row of the block, key 0); nullptr without an explicit mask
+    const uint8_t* mask;   // element (first row of the block, key 0); nullptr without an explicit mask
     int64_t mask_stride;
     const uint8_t* drop_mask;  // packed bits; nullptr without dropout
     int64_t drop_first_bit;    // of (first row of the block, key 0); row after row without padding
-    float keep_prob;           // divides the result when there is a drop mask
-    float sink;                // a score without a value row; -infinity without one
+    float keep_prob;           // divides what the drop mask keeps
     BlockBias bias;
-    int64_t row_begin, row_end;  // position of the block in its sequence; at most ForwardKernels::query_block rows
+    int64_t row_begin, row_end;  // position of the block in its sequence; at most `query_block` rows of the kernels
     int64_t kv_len, value_dim;
     float scale;
     Band band;
+};
+
+// Everything a forward kernel needs.
+struct ForwardBlock : ScoreBlock {
+    void* out;   // first row of the block
+    float* max;  // first row of the block; each row gets eight equal floats
+    float* sum;
+    int64_t out_stride, stats_stride;
+    float sink;  // a score without a value row; -infinity without one
 };
 
 using ForwardKernel = void (*)(const ForwardBlock& block, void* scratch);
@@ -85,8 +90,8 @@ using DecodeKernel = void (*)(const DecodeRows& rows, KeyRange keys, float* part
 // outputs.
 using FinishDecodeKernel = void (*)(const DecodeRows& rows, float* partials, int64_t chunks, int64_t chunk_floats);
 
-// What the scratch memory of a forward kernel depends on.
-struct ForwardShape {
+// What the scratch memory of a kernel depends on.
+struct FeatureShape {
     int64_t dim[2];  // of the parts
     int64_t value_dim;
 };
@@ -95,9 +100,44 @@ struct ForwardShape {
 struct ForwardKernels {
     int64_t query_block;  // rows of a block
     ForwardKernel run;
-    int64_t (*scratch_bytes)(const ForwardShape& shape);  // of `run` and of `decode`
+    int64_t (*scratch_bytes)(const FeatureShape& shape);  // of `run` and of `decode`
     DecodeKernel decode;
     FinishDecodeKernel finish_decode;
+};
+
+// Query rows of one head in the backward: their gradients, and what they add to those of keys and values.
+struct BackwardBlock : ScoreBlock {
+    Rows dy, out;            // from the first row of the block
+    const float *max, *sum;  // of the first row
+    int64_t stats_stride;
+    float* dq_sum;    // where partial results of dq are added up, dq_floats; nullptr: there are no others
+    bool dq_started;  // dq_sum holds some already
+    void* dq[2];      // first row, for each part of the features
+    int64_t dq_stride[2];
+};
+
+// Some keys of one head of keys and values, whose gradients are summed over all query rows and heads that see them.
+struct BackwardKeys {
+    KeyRange keys;
+    FeatureShape shape;
+    void* dk[2];  // of key 0 of the sequence, for each part of the features
+    void* dv;
+    int64_t dk_stride[2], dv_stride;
+    float scale;
+};
+
+// Keys that are in hand at once; their sums are added in order to those of other keys.
+inline constexpr int64_t kBackwardKeys = 2048;
+
+// The kernels of the backward for one element type. Scratch memory belongs to one BackwardKeys from `begin` to `end`.
+struct BackwardKernels {
+    int64_t query_block;
+    int64_t (*scratch_bytes)(const FeatureShape& shape, int64_t keys);
+    int64_t (*dq_floats)(const FeatureShape& shape);
+    void (*begin)(const BackwardKeys& keys, void* scratch);
+    void (*add)(const BackwardBlock& block, const BackwardKeys& keys, void* scratch);
+    void (*end)(const BackwardKeys& keys, void* scratch);             // writes dk and dv
+    void (*write_dq)(const BackwardBlock& block, const float* sums);  // laid out as dq_sum
 };
 
 // What a table needs of the processor, beyond what the whole library is compiled for.
@@ -107,6 +147,7 @@ struct Kernels {
     const char* name;  // as in ASCEND_CPU_ISA
     InstructionSet needs;
     ForwardKernels forward[3];  // by ElementType
+    BackwardKernels backward[3];
 };
 
 // ASCEND_CPU_ISA asks for a table that this machine or build does not have.

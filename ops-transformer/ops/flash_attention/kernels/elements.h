@@ -23,7 +23,13 @@ struct FloatElements : Vectors {
     KERNEL_INLINE vec product(vec a, vec b) { return Vectors::mul(a, b); }
     KERNEL_INLINE vec multiply_elements(vec x, float sign) { return Vectors::mul(x, Vectors::set(sign)); }
 
-    // Weights as right operand: rows are keys.
+    // A matrix [key][query row] as left operand of a product over query rows.
+    using left_value = float;
+    KERNEL_INLINE void store_left(left_value* p, vec x) { Vectors::store(p, x); }
+    KERNEL_INLINE vec load_left(const left_value* p) { return Vectors::load(p); }
+    KERNEL_INLINE float one_left(const left_value* p) { return *p; }
+
+    // The same as right operand of a product over keys, such as weights.
     template <int rows>
     KERNEL_INLINE void store_weights(element* p, int64_t stride, const vec (&x)[rows]) {
 #pragma GCC unroll 16

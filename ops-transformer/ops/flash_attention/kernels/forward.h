@@ -29,6 +29,7 @@
 #include "engine/problem.h"
 #include "kernels/dispatch.h"
 #include "kernels/strip.h"
+#include "kernels/transpose_rows.h"
 
 namespace flash_attention::FUSION_ISA {
 
@@ -49,7 +50,7 @@ class Scratch {
     static constexpr int64_t kColumns = Softmax<V>::kColumns;
 
     // memory: nullptr to learn only how many bytes it takes.
-    Scratch(void* memory, const ForwardShape& shape) : memory_(static_cast<std::byte*>(memory)) {
+    Scratch(void* memory, const FeatureShape& shape) : memory_(static_cast<std::byte*>(memory)) {
         constexpr int64_t kPanelKeys = kKeyBlock + V::tile_rows;  // tiles reach past the last key
         const int64_t features = feature_elements<V>(shape.dim[0]) + feature_elements<V>(shape.dim[1]);
         query_size_ = kColumns * features;
@@ -95,26 +96,6 @@ class Scratch {
     float* sums_;
 };
 
-// panel[c][i] = the c-th element of row i; rows past the last repeat it: numbers that nobody reads.
-template <class V>
-void transpose_queries(const Rows& rows, int64_t count, int64_t dim, float sign, typename V::element* panel) {
-    constexpr int64_t kColumns = Softmax<V>::kColumns;
-    const auto* data = static_cast<const typename V::value*>(rows.data);
-    const int64_t elements = feature_elements<V>(dim);
-    for (int64_t i = 0; i < kColumns; i += V::lanes) {
-        for (int64_t c = 0; c < elements; c += V::lanes) {
-            typename V::vec x[V::lanes];
-#pragma GCC unroll 16
-            for (int r = 0; r < V::lanes; r++)
-                x[r] = V::load_features(data + std::min(i + r, count - 1) * rows.stride + c * V::depth,
-                                        dim - c * V::depth);
-            V::transpose(x);
-            for (int64_t j = 0; j < std::min<int64_t>(V::lanes, elements - c); j++)
-                V::store_elements(panel + (c + j) * kColumns + i, V::multiply_elements(x[j], sign));
-        }
-    }
-}
-
 template <class V>
 void begin_strip(const ForwardBlock& block, int64_t first, int64_t sums_size, Strip<V>& strip) {
     const int64_t row = block.row_begin + first;
@@ -134,7 +115,7 @@ void load_queries(const ForwardBlock& block, Strip<V>& strip) {
         if (part.dim == 0) continue;
         const auto* data = static_cast<const typename V::value*>(part.query.data) +
                            (strip.rows.begin - block.row_begin) * part.query.stride;
-        transpose_queries<V>({data, part.query.stride}, strip.rows.count, part.dim, sign, query);
+        transpose_rows<V>({data, part.query.stride}, strip.rows.count, part.dim, sign, query, Softmax<V>::kColumns);
         query += feature_elements<V>(part.dim) * Softmax<V>::kColumns;
     }
 }
@@ -214,7 +195,7 @@ KeyBlock<V> load_block(const ForwardBlock& block, KeyRange keys, const Scratch<V
 // it.
 class KeyBlockOrder {
   public:
-    KeyBlockOrder(const ForwardBlock& block, KeyRange keys)
+    KeyBlockOrder(const ScoreBlock& block, KeyRange keys)
         : begin_(keys.begin / kKeyBlock), count_((keys.end + kKeyBlock - 1) / kKeyBlock - begin_) {
         if (!is_bias_slope(block.bias.kind) || !(block.bias.slope > 0)) return;
         const int64_t diagonal = block.row_end - 1 - block.bias.diagonal;
@@ -230,8 +211,7 @@ class KeyBlockOrder {
 template <class V>
 void forward(const ForwardBlock& block, void* memory) {
     const Scratch<V> scratch(memory, {{block.parts[0].dim, block.parts[1].dim}, block.value_dim});
-    // A bias outside the bracket joins scores that have their scale already.
-    const ScoreScale scale(bias_inside(block) ? std::fabs(block.scale) : 1.0F);
+    const ScoreScale scale = score_scale(block);
     constexpr int64_t kColumns = Softmax<V>::kColumns;
     const int64_t strips = (block.row_end - block.row_begin + kColumns - 1) / kColumns;
     const KeyRange all = any_visible(block.band, block.row_begin, block.row_end, block.kv_len);

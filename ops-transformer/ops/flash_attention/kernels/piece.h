@@ -92,7 +92,7 @@ struct PieceModifiers {
 
 // Fills the panels with what the piece needs of them.
 template <class V>
-PieceModifiers load_modifiers(const ForwardBlock& block, const StripRows& rows, const Piece& piece,
+PieceModifiers load_modifiers(const ScoreBlock& block, const StripRows& rows, const Piece& piece,
                               const Panels<V>& panels) {
     const int64_t keys = piece.count(), key = piece.keys.begin;
     const int64_t in_block = rows.begin - block.row_begin;

@@ -10,9 +10,9 @@
 
 #include "kernels/bias_panel.h"
 #include "kernels/dispatch.h"
-#include "kernels/feature_tree.h"
 #include "kernels/key_block.h"
 #include "kernels/piece.h"
+#include "kernels/score_tile.h"
 #include "kernels/softmax.h"
 #include "kernels/tile.h"
 
@@ -45,55 +45,15 @@ template <class V>
     for (int64_t r = 0; r < weight_rows / V::depth; r++) V::scale_weights(weights + r * kColumns + lane, factor);
 }
 
-// Products of a tile of keys from `key` on with the strip's queries, over all parts of the features.
-template <class V, int vecs>
-[[gnu::always_inline]] inline void multiply_features(const ForwardBlock& block, const KeyBlock<V>& rows,
-                                                     const Strip<V>& strip, const Panels<V>& panels, int64_t key,
-                                                     int64_t key_end, int lane, Tile<V, V::tile_rows, vecs>& tile) {
-    FeatureTree<V, vecs> tree(panels.tree);
-    tile.start_from_zero();
-    const typename V::element* query = strip.query + lane;
-    for (int p = 0; p < 2; p++) {
-        const int64_t elements = feature_elements<V>(block.parts[p].dim);
-        if (elements == 0) continue;
-        const LeftRows<typename V::element, V::tile_rows> keys(rows.key[p].data, rows.key[p].stride, 1,
-                                                               key - rows.keys.begin, key_end - rows.keys.begin);
-        tree.multiply(keys, query, Strip<V>::kColumns, elements, p == 1 || block.parts[1].dim == 0, tile);
-        query += elements * Strip<V>::kColumns;
-    }
-}
-
 // From products to scores: the bias joins, hidden pairs become -infinity, keys from the piece's end on too. `first`:
 // the tile's first key, counted from the piece's.
 template <class V, int vecs>
 [[gnu::always_inline]] inline void modify_scores(const ForwardBlock& block, const Strip<V>& strip, const Piece& piece,
                                                  const PieceModifiers& modifiers, const Panels<V>& panels,
                                                  int64_t first, Tile<V, V::tile_rows, vecs>& tile) {
-    constexpr int64_t kColumns = Strip<V>::kColumns;
-    const int64_t keys = piece.count() - first;
-    const int lane = piece.vec_begin * V::lanes;
-    const auto factor = V::set(bias_inside(block) ? 1.0F : std::fabs(block.scale));
-    if (is_bias_tensor(block.bias.kind)) {
-        const float* bias = panels.bias + first * kColumns + lane;
-#pragma GCC unroll 16
-        for (int r = 0; r < V::tile_rows; r++)
-#pragma GCC unroll 4
-            for (int v = 0; v < vecs; v++)
-                tile.sum[r][v] = V::multiply_add(tile.sum[r][v], factor, V::load(bias + r * kColumns + v * V::lanes));
-    } else if (is_bias_slope(block.bias.kind)) {
-        const int64_t distance = piece.keys.begin + first - strip.rows.begin - lane + block.bias.diagonal;
-        add_bias_slope<V>(block.bias, distance, factor, tile);
-    }
-    if (modifiers.hides || keys < V::tile_rows) {
-#pragma GCC unroll 16
-        for (int r = 0; r < V::tile_rows; r++) {
-            const uint64_t all = modifiers.hides ? panels.seen[first + r] >> lane : ~uint64_t{0};
-            const uint64_t seen = r < keys ? all : 0;
-#pragma GCC unroll 4
-            for (int v = 0; v < vecs; v++)
-                tile.sum[r][v] = V::keep_bits(tile.sum[r][v], seen >> (v * V::lanes), V::set(-kInfinity));
-        }
-    }
+    add_bias<V, vecs>(block, strip.rows, piece, panels, first, tile);
+    if (modifiers.hides || piece.count() - first < V::tile_rows)
+        hide_pairs<V, vecs>(piece, modifiers, panels, first, -kInfinity, tile);
 }
 
 // Weights = exp2(scores - used maximum) of one tile, and their sums. `first`: its first key, counted from the piece's.
@@ -137,7 +97,9 @@ void weigh_piece(const ForwardBlock& block, const KeyBlock<V>& rows, const Piece
     for (int64_t key = piece.keys.begin; key < piece.keys.end; key += V::tile_rows) {
         const int64_t first = key - piece.keys.begin, keys = piece.keys.end - key;
         Tile<V, V::tile_rows, vecs> tile;
-        multiply_features<V, vecs>(block, rows, strip, panels, key, piece.keys.end, lane, tile);
+        multiply_features<V, vecs>({block.parts[0].dim, block.parts[1].dim}, rows.key,
+                                   {key - rows.keys.begin, piece.keys.end - rows.keys.begin}, strip.query + lane,
+                                   Strip<V>::kColumns, panels.tree, tile);
         if (kModified || keys < V::tile_rows)
             modify_scores<V, vecs>(block, strip, piece, modifiers, panels, first, tile);
         weigh_tile<V, vecs, kModified>(block, panels, first, keys, lane, exponent_scale, strip, tile);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/backward.h"
 #include "kernels/decode.h"
 #include "kernels/dispatch.h"
 #include "kernels/forward.h"
@@ -10,7 +11,7 @@
 namespace flash_attention::FUSION_ISA {
 
 template <class V>
-int64_t scratch_bytes(const ForwardShape& shape) {
+int64_t scratch_bytes(const FeatureShape& shape) {
     return std::max(Scratch<V>(nullptr, shape).bytes(), DecodeScratch(nullptr, shape).bytes);
 }
 
@@ -19,10 +20,16 @@ constexpr ForwardKernels forward_kernels() {
     return {kQueryBlock<V>, forward<V>, scratch_bytes<V>, decode<V>, finish_decode<V>};
 }
 
+template <class V>
+constexpr BackwardKernels backward_kernels() {
+    return {kBackwardRows<V>, backward_scratch_bytes<V>, dq_floats<V>, begin_backward<V>,
+            add_backward<V>,  end_backward<V>,           write_dq<V>};
+}
+
 // Types: the elements of ElementType, in its order.
 template <class... Types>
 constexpr Kernels make_table(const char* name, InstructionSet needs) {
-    return {name, needs, {forward_kernels<Types>()...}};
+    return {name, needs, {forward_kernels<Types>()...}, {backward_kernels<Types>()...}};
 }
 
 }  // namespace flash_attention::FUSION_ISA

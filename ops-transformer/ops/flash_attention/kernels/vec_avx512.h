@@ -221,6 +221,14 @@ struct Bf16 : Widened<Vectors, Format<Bfloat16>> {
         return join(_mm512_srli_epi32(bits(mul(one_of(x, 0), set(sign))), 16), bits(mul(one_of(x, 1), set(sign))));
     }
 
+    using left_value = uint16_t;
+    KERNEL_INLINE void store_left(left_value* p, vec x) {
+        const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(x, x));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_castsi512_si256(both));
+    }
+    KERNEL_INLINE vec load_left(const left_value* p) { return load_values(p); }
+    KERNEL_INLINE float one_left(const left_value* p) { return one_value(p); }
+
     template <int rows>
     KERNEL_INLINE void store_weights(element* p, int64_t stride, const vec (&x)[rows]) {
         const __m512i interleave = _mm512_or_si512(

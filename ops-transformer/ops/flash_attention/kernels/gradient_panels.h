@@ -1,0 +1,149 @@
+// Weights and the gradients of scores, [key][query row], for a block of keys and a block of query rows:
+//   P^T  = exp2(scale K Q^T - lse)
+//   dS^T = P^T * (V dY^T - delta)
+// They are made piece by piece, while the scores are in registers. Pairs that no row sees are 0 in both, whatever
+// bits their operands hold.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/query_panels.h"
+#include "kernels/score_tile.h"
+
+namespace flash_attention::FUSION_ISA {
+
+// Keys of a block: weights and gradients of scores for them and a block of query rows stay in L2 with everything else.
+inline constexpr int64_t kGradientKeys = 96;
+
+// A block of keys and values as the products want it.
+template <class V>
+struct GradientKeyBlock {
+    KeyRange keys;              // begin is a multiple of V::depth, counted from the sequence's first key
+    Elements<V> key[2];         // [key][feature / V::depth], for each part
+    Elements<V> value[2];       // [key][value feature / V::depth]; there is one part
+    Elements<V> columns[2];     // keys again, [key / V::depth][feature]
+    bool special_keys = false;  // NaN or infinities that some row may not see: `columns` has 0 instead
+};
+
+// The query rows, as whole vectors of the block, for which a tile of keys has weights.
+struct VecRange {
+    int begin = 1 << 20, end = 0;
+    bool empty() const { return begin >= end; }
+    void include(int b, int e) {
+        begin = std::min(begin, b);
+        end = std::max(end, e);
+    }
+};
+
+template <class V>
+struct GradientPanels {
+    using left_value = typename V::left_value;
+    static constexpr int64_t kRows = kBackwardRows<V>;
+    static constexpr int64_t kTiles = kGradientKeys / V::tile_rows + 1;
+    left_value* weights;          // [key][row], what dropout keeps of them; for dv
+    left_value* score_gradients;  // [key][row], for dk
+    typename V::element* right;   // the same as right operand, [key / V::depth][row], for dq
+    VecRange* rows_of_tile;       // [key / V::tile_rows]
+
+    // Pieces fill in what they have; `all`: they will cover everything.
+    void clear(int64_t keys, bool all) const {
+        std::fill_n(rows_of_tile, kTiles, VecRange{});
+        if (all) return;
+        const int64_t padded = round_up(keys, V::tile_rows);
+        std::fill_n(weights, padded * kRows, left_value{});
+        std::fill_n(score_gradients, padded * kRows, left_value{});
+        if constexpr (V::depth > 1) std::fill_n(right, padded / V::depth * kRows, typename V::element{});
+    }
+};
+
+// What all tiles of a piece share.
+template <class V>
+struct GradientPiece {
+    const BackwardBlock& block;
+    const GradientKeyBlock<V>& keys;
+    const QueryPanels<V>& queries;
+    const Panels<V>& panels;
+    const GradientPanels<V>& to;
+    StripRows rows;
+    Piece piece;
+    PieceModifiers modifiers;
+    float exponent_scale;
+
+    // Column of the block where the piece begins.
+    int64_t column() const { return rows.begin - block.row_begin + piece.vec_begin * V::lanes; }
+};
+
+// dS = P (dP - delta), where dropout keeps dP / keep_prob or 0; and then the weights that dv sees.
+template <class V, int vecs, bool kModified>
+[[gnu::always_inline]] inline void score_gradients(const GradientPiece<V>& p, int64_t first,
+                                                   typename V::left_value* weights, Tile<V, V::tile_rows, vecs>& tile) {
+    const bool drops = kModified && p.block.drop_mask != nullptr;
+    const auto kept_factor = V::set(1.0F / p.block.keep_prob);
+    const int64_t keys = p.piece.count() - first;
+    const int lane = p.piece.vec_begin * V::lanes;
+#pragma GCC unroll 4
+    for (int v = 0; v < vecs; v++) {
+        const auto delta = V::load(p.queries.delta + p.column() + v * V::lanes);
+#pragma GCC unroll 16
+        for (int r = 0; r < V::tile_rows; r++) {
+            auto* at = weights + r * GradientPanels<V>::kRows + v * V::lanes;
+            const auto weight = V::load_left(at);
+            auto gradient = tile.sum[r][v];
+            if (drops && r < keys) {
+                const uint64_t kept = p.panels.kept[first + r] >> (lane + v * V::lanes);
+                gradient = V::keep_bits(V::mul(gradient, kept_factor), kept, V::zero());
+                V::store_left(at, V::keep_bits(V::mul(weight, kept_factor), kept, V::zero()));
+            }
+            tile.sum[r][v] = V::mul(V::sub(gradient, delta), weight);
+        }
+    }
+}
+
+template <class V, int vecs, bool kModified>
+void gradient_piece(const GradientPiece<V>& p) {
+    constexpr int64_t kRows = GradientPanels<V>::kRows;
+    const int64_t block_begin = p.keys.keys.begin;
+    for (int64_t key = p.piece.keys.begin; key < p.piece.keys.end; key += V::tile_rows) {
+        const int64_t first = key - p.piece.keys.begin, row = key - block_begin;
+        const KeyRange left{row, p.piece.keys.end - block_begin};
+        const bool modified = kModified || p.piece.keys.end - key < V::tile_rows;
+        auto* weights = p.to.weights + row * kRows + p.column();
+        Tile<V, V::tile_rows, vecs> tile;
+        multiply_features<V, vecs>({p.block.parts[0].dim, p.block.parts[1].dim}, p.keys.key, left,
+                                   p.queries.query_t + p.column(), kRows, p.panels.tree, tile);
+        if (kModified) add_bias<V, vecs>(p.block, p.rows, p.piece, p.panels, first, tile);
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++) {
+            const auto minus_lse = V::load(p.queries.minus_lse + p.column() + v * V::lanes);
+#pragma GCC unroll 16
+            for (int r = 0; r < V::tile_rows; r++)
+                tile.sum[r][v] = V::template exp2<V::exp_degree>(
+                    V::multiply_add(tile.sum[r][v], V::set(p.exponent_scale), minus_lse));
+        }
+        if (modified) hide_pairs<V, vecs>(p.piece, p.modifiers, p.panels, first, 0.0F, tile);
+#pragma GCC unroll 16
+        for (int r = 0; r < V::tile_rows; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs; v++) V::store_left(weights + r * kRows + v * V::lanes, tile.sum[r][v]);
+
+        multiply_features<V, vecs>({p.block.value_dim, 0}, p.keys.value, left, p.queries.dy_t + p.column(), kRows,
+                                   p.panels.tree, tile);
+        score_gradients<V, vecs, kModified>(p, first, weights, tile);
+        if (modified) hide_pairs<V, vecs>(p.piece, p.modifiers, p.panels, first, 0.0F, tile);
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++) {
+            typename V::vec column[V::tile_rows];
+#pragma GCC unroll 16
+            for (int r = 0; r < V::tile_rows; r++) {
+                column[r] = tile.sum[r][v];
+                V::store_left(p.to.score_gradients + (row + r) * kRows + p.column() + v * V::lanes, column[r]);
+            }
+            if constexpr (V::depth > 1)
+                V::store_weights(p.to.right + row / V::depth * kRows + p.column() + v * V::lanes, kRows, column);
+        }
+    }
+}
+
+}  // namespace flash_attention::FUSION_ISA
