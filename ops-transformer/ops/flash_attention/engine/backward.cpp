@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "engine/backward_extras.h"
 #include "engine/blocks.h"
 #include "opbase/parallel.h"
 
@@ -18,10 +19,6 @@ int64_t divide_up(int64_t a, int64_t b) {
 
 int64_t head_group(const Problem& problem) {
     return problem.query_heads / problem.kv_heads;
-}
-
-FeatureShape shape_of(const Problem& problem) {
-    return {{problem.head_dim, problem.rope_dim}, problem.value_dim};
 }
 
 int64_t row_blocks(const BackwardKernels& kernels, const Sequence& s) {
@@ -103,26 +100,6 @@ BackwardKeys make_keys(const Problem& problem, const Sequence& s, int64_t kv_hea
     return made;
 }
 
-BackwardBlock make_block(const Problem& problem, const Sequence& s, int64_t head, KeyRange rows, const Addresses& at) {
-    const int64_t bytes = element_bytes(problem.type), row = rows.begin;
-    const int64_t stats = s.stats + head * s.stats_strides.head + row * s.stats_strides.row;
-    BackwardBlock block{};
-    static_cast<ScoreBlock&>(block) = score_block(problem, s, head, rows.begin, rows.end, at);
-    block.dy = rows_of(at[kDy], s.dy, problem.dy, head, row, bytes);
-    block.out = rows_of(at[kAttentionOut], s.out, problem.out, head, row, bytes);
-    block.max = element<const float>(at[kSoftmaxMax], stats, sizeof(float));
-    block.sum = element<const float>(at[kSoftmaxSum], stats, sizeof(float));
-    block.stats_stride = s.stats_strides.row;
-    block.dq_sum = nullptr;
-    block.dq_started = false;
-    block.dq[0] = element<void>(at[kDq], s.dq + head * problem.dq.head + row * problem.dq.row, bytes);
-    block.dq[1] =
-        element<void>(at[kDqRope], s.dq_rope + head * problem.dq_rope.head + row * problem.dq_rope.row, bytes);
-    block.dq_stride[0] = problem.dq.row;
-    block.dq_stride[1] = problem.dq_rope.row;
-    return block;
-}
-
 // A plan that is carried out.
 class BackwardRun {
   public:
@@ -172,7 +149,7 @@ class BackwardRun {
         int64_t number = 0;
         for (int64_t head = item.kv_head * group; head < (item.kv_head + 1) * group; head++)
             for (int64_t row = 0; row < s.q_len; row += plan_.kernels->query_block)
-                use(make_block(problem_, s, head, {row, std::min(row + plan_.kernels->query_block, s.q_len)}, at_),
+                use(backward_block(problem_, s, head, {row, std::min(row + plan_.kernels->query_block, s.q_len)}, at_),
                     number++);
     }
 
@@ -230,7 +207,10 @@ BackwardPlan plan_backward(const Problem& problem) {
     int64_t keys = 0;
     for (const Sequence& s : problem.sequences) keys = std::max(keys, std::min(s.kv_len, kBackwardKeys));
     plan.scratch_bytes = plan.kernels->scratch_bytes(shape, keys);
-    plan.slots = static_cast<int>(std::clamp<int64_t>(static_cast<int64_t>(plan.items.size()), 1, threads));
+    plan.bias = plan_bias_gradient(problem);
+    if (!plan.bias.empty()) plan.scratch_bytes = std::max(plan.scratch_bytes, plan.kernels->bias.scratch_bytes(shape));
+    const auto items = static_cast<int64_t>(std::max(plan.items.size(), plan.bias.size()));
+    plan.slots = static_cast<int>(std::clamp<int64_t>(items, 1, threads));
     return plan;
 }
 
@@ -240,6 +220,13 @@ void run_backward(const Problem& problem, const BackwardPlan& plan, const Addres
                          [&](int64_t item, int slot) { run.run_item(plan.items[item], slot); });
     opbase::parallel_for(static_cast<int64_t>(plan.sums.size()), plan.slots,
                          [&](int64_t item, int) { run.add_chunks(plan.sums[item]); });
+    opbase::parallel_for(static_cast<int64_t>(plan.bias.size()), plan.slots, [&](int64_t item, int slot) {
+        run_bias_gradient(problem, *plan.kernels, plan.bias[item], addresses,
+                          static_cast<std::byte*>(workspace) + slot * plan.slot_bytes());
+    });
+    if (problem.has_sink)
+        opbase::parallel_for(problem.query_heads, plan.slots,
+                             [&](int64_t head, int) { write_sink_gradient(problem, *plan.kernels, head, addresses); });
 }
 
 }  // namespace flash_attention

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/backward_extras.h"
 #include "engine/problem.h"
 #include "kernels/dispatch.h"
 
@@ -28,8 +29,9 @@ struct BackwardPlan {
         int64_t dq_bytes;  // where the partial dq of the head begin, when chunks are apart
     };
     static constexpr int64_t kAllChunks = -1;
-    std::vector<Item> items;  // most work first
-    std::vector<Item> sums;   // chunks apart: a head whose partial dq are to be added up
+    std::vector<Item> items;     // most work first
+    std::vector<Item> sums;      // chunks apart: a head whose partial dq are to be added up
+    std::vector<BiasPart> bias;  // when its gradient is wanted
     const BackwardKernels* kernels = nullptr;
     bool chunks_apart = false;
     int slots = 1;

@@ -54,4 +54,25 @@ ScoreBlock score_block(const Problem& problem, const Sequence& s, int64_t head, 
     return block;
 }
 
+BackwardBlock backward_block(const Problem& problem, const Sequence& s, int64_t head, KeyRange rows,
+                             const Addresses& at) {
+    const int64_t bytes = element_bytes(problem.type), row = rows.begin;
+    const int64_t stats = s.stats + head * s.stats_strides.head + row * s.stats_strides.row;
+    BackwardBlock block{};
+    static_cast<ScoreBlock&>(block) = score_block(problem, s, head, rows.begin, rows.end, at);
+    block.dy = rows_of(at[kDy], s.dy, problem.dy, head, row, bytes);
+    block.out = rows_of(at[kAttentionOut], s.out, problem.out, head, row, bytes);
+    block.max = element<const float>(at[kSoftmaxMax], stats, sizeof(float));
+    block.sum = element<const float>(at[kSoftmaxSum], stats, sizeof(float));
+    block.stats_stride = s.stats_strides.row;
+    block.dq_sum = nullptr;
+    block.dq_started = false;
+    block.dq[0] = element<void>(at[kDq], s.dq + head * problem.dq.head + row * problem.dq.row, bytes);
+    block.dq[1] =
+        element<void>(at[kDqRope], s.dq_rope + head * problem.dq_rope.head + row * problem.dq_rope.row, bytes);
+    block.dq_stride[0] = problem.dq.row;
+    block.dq_stride[1] = problem.dq_rope.row;
+    return block;
+}
+
 }  // namespace flash_attention

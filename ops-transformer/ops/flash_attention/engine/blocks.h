@@ -22,4 +22,11 @@ Rows rows_of(void* base, int64_t origin, const RowStrides& strides, int64_t head
 ScoreBlock score_block(const Problem& problem, const Sequence& s, int64_t head, int64_t row_begin, int64_t row_end,
                        const Addresses& at);
 
+BackwardBlock backward_block(const Problem& problem, const Sequence& s, int64_t head, KeyRange rows,
+                             const Addresses& at);
+
+inline FeatureShape shape_of(const Problem& problem) {
+    return {{problem.head_dim, problem.rope_dim}, problem.value_dim};
+}
+
 }  // namespace flash_attention

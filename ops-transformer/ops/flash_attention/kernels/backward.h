@@ -140,19 +140,13 @@ class QueryBlock {
   public:
     using element = typename V::element;
     static constexpr int64_t kRows = kBackwardRows<V>, kColumns = Softmax<V>::kColumns;
-    QueryBlock(const BackwardBlock& block, const BackwardKeys& keys, BackwardScratch<V>& scratch)
-        : block_(block), keys_(keys), scratch_(scratch), exponent_scale_(score_scale(block).exponent) {}
+    QueryBlock(const BackwardBlock& block, BackwardScratch<V>& scratch) : block_(block), scratch_(scratch) {}
 
     // The keys of one block. `sums`: of its first key.
     void attend(KeyRange keys, float* sums) const {
         const GradientKeyBlock<V> rows = load_key_block<V>(block_, keys, scratch_);
-        const int64_t count = block_.row_end - block_.row_begin;
-        const KeyRange common = all_visible(block_.band, block_.row_begin, block_.row_end, block_.kv_len);
-        const bool all = common.begin <= keys.begin && keys.end <= common.end && block_.mask == nullptr &&
-                         !is_bias_tensor(block_.bias.kind);
-        scratch_.gradients.clear(keys.end - keys.begin, all);
-        for (int64_t i = 0; i < count; i += kColumns)
-            attend_strip(rows, {block_.row_begin + i, std::min(kColumns, count - i)}, sums);
+        fill_gradients<V>(block_, rows, scratch_.queries, scratch_.panels, scratch_.gradients,
+                          [&](const GradientPiece<V>& p) { attend_piece(p, sums); });
         const int64_t key_count = keys.end - keys.begin;
         add_over_rows(scratch_.gradients.weights, scratch_.queries.dy_rows, block_.value_dim, key_count,
                       sums + scratch_.columns.value);
@@ -162,37 +156,12 @@ class QueryBlock {
     }
 
   private:
-    void attend_strip(const GradientKeyBlock<V>& rows, const StripRows& strip, float* sums) const {
-        KeyRange keys = rows.keys;
-        while (!keys.empty()) {
-            const Piece piece = first_piece<V>(block_.band, strip, block_.kv_len, keys);
-            keys.begin = piece.keys.end;
-            if (piece.vec_begin >= piece.vec_end) continue;
-            PieceModifiers modifiers = load_modifiers<V>(block_, strip, piece, scratch_.panels);
-            if (modifiers.nothing_seen) continue;
-            if (!modifiers.hides && strip.count < kColumns) {  // columns without a row must be 0
-                std::fill_n(scratch_.panels.seen, piece.count(), lowest_bits(strip.count));
-                modifiers.hides = true;
-            }
-            const GradientPiece<V> p{block_, rows,  scratch_.queries, scratch_.panels, scratch_.gradients,
-                                     strip,  piece, modifiers,        exponent_scale_};
-            attend_piece(p, sums);
-        }
-    }
-
     void attend_piece(const GradientPiece<V>& p, float* sums) const {
-        with_constant<V::tile_vecs>(p.piece.vec_end - p.piece.vec_begin, [&](auto width) {
-            constexpr int vecs = decltype(width)::value;
-            if (p.modifiers.any())
-                gradient_piece<V, vecs, true>(p);
-            else
-                gradient_piece<V, vecs, false>(p);
-            add_over_keys<vecs>(p);
-        });
         const int64_t first = p.piece.keys.begin - p.keys.keys.begin, last = first + p.piece.count() - 1;
-        const int vec = static_cast<int>(p.column() / V::lanes);
+        const int width = p.piece.vec_end - p.piece.vec_begin, vec = static_cast<int>(p.column() / V::lanes);
+        with_constant<V::tile_vecs>(width, [&](auto vecs) { add_over_keys<decltype(vecs)::value>(p); });
         for (int64_t tile = first / V::tile_rows; tile <= last / V::tile_rows; tile++)
-            p.to.rows_of_tile[tile].include(vec, vec + p.piece.vec_end - p.piece.vec_begin);
+            p.to.rows_of_tile[tile].include(vec, vec + width);
         if (p.keys.special_keys || p.queries.special_query || p.queries.special_dy) add_specials(p, sums);
     }
 
@@ -265,9 +234,7 @@ class QueryBlock {
     }
 
     const BackwardBlock& block_;
-    const BackwardKeys& keys_;
     BackwardScratch<V>& scratch_;
-    const float exponent_scale_;
 };
 
 // dq = scale dQ^T^T.
@@ -327,7 +294,7 @@ void add_backward(const BackwardBlock& block, const BackwardKeys& keys, void* me
     std::fill_n(scratch.dq, dq_count, 0.0F);
     if (!all.empty()) {
         load_query_panels<V>(block, scratch.queries);
-        const QueryBlock<V> queries(block, keys, scratch);
+        const QueryBlock<V> queries(block, scratch);
         const int64_t before = (all.begin - keys.keys.begin) / kGradientKeys * kGradientKeys;
         for (int64_t begin = keys.keys.begin + before; begin < all.end; begin += kGradientKeys) {
             // Whole blocks, whatever is seen of them: tiles must not reach into the sums of other keys.

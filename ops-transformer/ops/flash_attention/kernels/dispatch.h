@@ -129,6 +129,26 @@ struct BackwardKeys {
 // Keys that are in hand at once; their sums are added in order to those of other keys.
 inline constexpr int64_t kBackwardKeys = 2048;
 
+// Keys of one part of the gradient of a bias.
+inline constexpr int64_t kBiasKeys = 480;
+
+// A part of the gradient of a bias: a block of query rows, or the one row that serves all, and some keys.
+struct BiasResult {
+    void* first;     // entry
+    int64_t stride;  // between rows
+    int64_t rows, keys;
+    bool one_row;
+    float factor;
+};
+
+// Scratch memory belongs to one part from `begin` to `end`.
+struct BiasGradientKernels {
+    int64_t (*scratch_bytes)(const FeatureShape& shape);
+    void (*begin)(const FeatureShape& shape, void* scratch);
+    void (*add)(const BackwardBlock& block, KeyRange keys, void* scratch);
+    void (*end)(const BiasResult& result, const FeatureShape& shape, void* scratch);
+};
+
 // The kernels of the backward for one element type. Scratch memory belongs to one BackwardKeys from `begin` to `end`.
 struct BackwardKernels {
     int64_t query_block;
@@ -138,6 +158,8 @@ struct BackwardKernels {
     void (*add)(const BackwardBlock& block, const BackwardKeys& keys, void* scratch);
     void (*end)(const BackwardKeys& keys, void* scratch);             // writes dk and dv
     void (*write_dq)(const BackwardBlock& block, const float* sums);  // laid out as dq_sum
+    void (*row_deltas)(const BackwardBlock& block, float* deltas);    // dy . out of each row
+    BiasGradientKernels bias;
 };
 
 // What a table needs of the processor, beyond what the whole library is compiled for.

@@ -102,7 +102,7 @@ template <class V, int vecs, bool kModified>
 }
 
 template <class V, int vecs, bool kModified>
-void gradient_piece(const GradientPiece<V>& p) {
+[[gnu::noinline]] void gradient_piece(const GradientPiece<V>& p) {
     constexpr int64_t kRows = GradientPanels<V>::kRows;
     const int64_t block_begin = p.keys.keys.begin;
     for (int64_t key = p.piece.keys.begin; key < p.piece.keys.end; key += V::tile_rows) {
@@ -142,6 +142,43 @@ void gradient_piece(const GradientPiece<V>& p) {
             }
             if constexpr (V::depth > 1)
                 V::store_weights(p.to.right + row / V::depth * kRows + p.column() + v * V::lanes, kRows, column);
+        }
+    }
+}
+
+// Weights and gradients of a block of query rows for a block of keys. Calls use(piece) for each of their pieces, while
+// what hides its pairs is still known.
+template <class V, class Use>
+void fill_gradients(const BackwardBlock& block, const GradientKeyBlock<V>& keys, const QueryPanels<V>& queries,
+                    const Panels<V>& panels, const GradientPanels<V>& to, Use&& use) {
+    constexpr int64_t kColumns = Softmax<V>::kColumns;
+    const int64_t count = block.row_end - block.row_begin;
+    const KeyRange common = all_visible(block.band, block.row_begin, block.row_end, block.kv_len);
+    const bool all = common.begin <= keys.keys.begin && keys.keys.end <= common.end && block.mask == nullptr &&
+                     !is_bias_tensor(block.bias.kind);
+    to.clear(keys.keys.end - keys.keys.begin, all);
+    for (int64_t i = 0; i < count; i += kColumns) {
+        const StripRows strip{block.row_begin + i, std::min(kColumns, count - i)};
+        KeyRange left = keys.keys;
+        while (!left.empty()) {
+            const Piece piece = first_piece<V>(block.band, strip, block.kv_len, left);
+            left.begin = piece.keys.end;
+            if (piece.vec_begin >= piece.vec_end) continue;
+            PieceModifiers modifiers = load_modifiers<V>(block, strip, piece, panels);
+            if (modifiers.nothing_seen) continue;
+            if (!modifiers.hides && strip.count < kColumns) {  // columns without a row must be 0
+                std::fill_n(panels.seen, piece.count(), lowest_bits(strip.count));
+                modifiers.hides = true;
+            }
+            const GradientPiece<V> p{
+                block, keys, queries, panels, to, strip, piece, modifiers, score_scale(block).exponent};
+            with_constant<V::tile_vecs>(piece.vec_end - piece.vec_begin, [&](auto width) {
+                if (modifiers.any())
+                    gradient_piece<V, decltype(width)::value, true>(p);
+                else
+                    gradient_piece<V, decltype(width)::value, false>(p);
+            });
+            use(p);
         }
     }
 }

@@ -92,6 +92,12 @@ inline float minus_lse(float max, float sum) {
 }
 
 template <class V>
+float row_delta(const BackwardBlock& block, int64_t row) {
+    return dot<V>(static_cast<const typename V::value*>(block.out.data) + row * block.out.stride,
+                  static_cast<const typename V::value*>(block.dy.data) + row * block.dy.stride, block.value_dim);
+}
+
+template <class V>
 void load_query_panels(const BackwardBlock& block, QueryPanels<V>& panels) {
     constexpr int64_t kColumns = Softmax<V>::kColumns, kRows = kBackwardRows<V>;
     const int64_t count = block.row_end - block.row_begin;
@@ -117,9 +123,7 @@ void load_query_panels(const BackwardBlock& block, QueryPanels<V>& panels) {
     std::fill_n(panels.delta, kRows, 0.0F);
     for (int64_t i = 0; i < count; i++) {
         panels.minus_lse[i] = minus_lse(block.max[i * block.stats_stride], block.sum[i * block.stats_stride]);
-        panels.delta[i] =
-            dot<V>(static_cast<const typename V::value*>(block.out.data) + i * block.out.stride,
-                   static_cast<const typename V::value*>(block.dy.data) + i * block.dy.stride, block.value_dim);
+        panels.delta[i] = row_delta<V>(block, i);
     }
 }
 

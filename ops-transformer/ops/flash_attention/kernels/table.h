@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/backward.h"
+#include "kernels/bias_gradient.h"
 #include "kernels/decode.h"
 #include "kernels/dispatch.h"
 #include "kernels/forward.h"
@@ -22,8 +23,15 @@ constexpr ForwardKernels forward_kernels() {
 
 template <class V>
 constexpr BackwardKernels backward_kernels() {
-    return {kBackwardRows<V>, backward_scratch_bytes<V>, dq_floats<V>, begin_backward<V>,
-            add_backward<V>,  end_backward<V>,           write_dq<V>};
+    return {kBackwardRows<V>,
+            backward_scratch_bytes<V>,
+            dq_floats<V>,
+            begin_backward<V>,
+            add_backward<V>,
+            end_backward<V>,
+            write_dq<V>,
+            row_deltas<V>,
+            {bias_scratch_bytes<V>, begin_bias<V>, add_bias_gradient<V>, end_bias<V>}};
 }
 
 // Types: the elements of ElementType, in its order.
