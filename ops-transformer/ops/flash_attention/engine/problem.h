@@ -64,7 +64,8 @@ struct SequenceBias {
 // base address to the entry of row 0 (key 0), head 0.
 struct Sequence {
     int64_t q_len = 0;
-    int64_t kv_len = 0;  // 0: nothing to attend to; output, maximum and sum of its rows become 0
+    int64_t kv_len = 0;  // 0: nothing to attend to; output, maximum, sum and gradient of its rows become 0; backward
+                         // also has keys without rows, whose gradients become 0
     int64_t query = 0, key = 0, value = 0, out = 0;
     int64_t query_rope = 0, key_rope = 0;
     int64_t dy = 0, dq = 0, dk = 0, dv = 0, dq_rope = 0, dk_rope = 0;  // of backward
@@ -94,7 +95,10 @@ struct Problem {
     bool wants_dbias = false;    // bias is a tensor, stored for every row or one for all rows
     int64_t bias_full_rows = 0;  // rows of the matrix that a compressed bias stands for; 0: every row is stored
     bool has_drop_mask = false;
-    float keep_prob = 1.0F;  // divides the weights that a drop mask keeps
+    bool drop_from_seed = false;  // the bits that a mask would have are made from seed and offset, for the query's type
+    int64_t drop_seed = 0;
+    int64_t drop_offset = 0;
+    float keep_prob = 1.0F;  // divides the weights that a drop mask keeps; with a seed, the share of ones too
     bool has_sink = false;
     bool has_mask = false;
     RowStrides mask;  // row: between query rows; head: between query heads, 0 when heads share the mask

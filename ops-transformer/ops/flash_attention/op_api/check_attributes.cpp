@@ -1,4 +1,4 @@
-// Scalars, and the small tensors that modify the softmax: dropout mask and sink.
+// Scalars, and the small tensors that modify the softmax: dropout mask, sink and its gradient.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -29,14 +29,31 @@ void check_drop_mask(const ScoreRequest& request, const ScoreSizes& sizes, const
     }
 }
 
-// Without a mask there is no dropout, except in the one version that would make its mask itself.
-void check_missing_drop_mask(const ScoreRequest& request) {
+// Whether the engine can make the bits of the operators that have seed and offset.
+constexpr bool kEngineMakesDropMask = false;
+
+// Forward has no dropout without a mask, and backward refuses to guess which one forward had. The operators for all
+// layouts make the mask themselves.
+void check_missing_drop_mask(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths) {
     if (static_cast<float>(request.keep_prob) == 1.0F) return;
-    if (request.any_layout) {
-        throw ParameterError(fmt::format(
-            "dropMaskOptional cannot be nullptr when keepProb is {}: a mask made from seed and offset is not "
-            "supported yet",
-            request.keep_prob));
+    if (makes_drop_mask(request)) {
+        if (!kEngineMakesDropMask) {
+            throw ParameterError(fmt::format(
+                "dropMaskOptional cannot be nullptr when keepProb is {}: a mask made from seed and offset is not "
+                "supported yet",
+                request.keep_prob));
+        }
+        if (pair_count(sizes, lengths) == INT64_MAX) {
+            throw ParameterError(
+                fmt::format("keepProb {} needs a random bit for each pair, and the pairs of query "
+                            "shape {} and {} shape {} cannot be counted",
+                            request.keep_prob, opbase::to_string(request.query->shape), request.names.key,
+                            opbase::to_string(request.key->shape)));
+        }
+        return;
+    }
+    if (request.backward) {
+        throw ParameterError(fmt::format("dropMaskOptional cannot be nullptr when keepProb is {}", request.keep_prob));
     }
     ascendcl::warn_once(
         "keepProb", fmt::format("keepProb {} has no effect because dropMaskOptional is nullptr", request.keep_prob));
@@ -53,21 +70,25 @@ void check_attributes(const ScoreRequest& request, const ScoreSizes& sizes, cons
     if (!(keep_prob > 0.0F && keep_prob <= 1.0F)) {
         throw ParameterError(fmt::format("keepProb must be in (0, 1]: got {}", request.keep_prob));
     }
+    // The bound of the workspace is for calls without dropout; forward does not even look at these two.
+    if (request.max_workspace) {
+        if (opbase::is_absent(request.drop_mask)) return;
+        throw ParameterError("dropMaskOptional must be nullptr for the bound of the workspace");
+    }
     if (opbase::is_absent(request.drop_mask)) {
-        check_missing_drop_mask(request);
+        check_missing_drop_mask(request, sizes, lengths);
     } else {
         check_drop_mask(request, sizes, lengths);
     }
 }
 
-void check_sink(const ScoreRequest& request, int64_t heads) {
-    if (opbase::is_absent(request.sink)) return;
-    const aclTensor& sink = *request.sink;
-    if (sink.dtype != ACL_FLOAT || sink.shape != opbase::Shape{heads}) {
-        throw ParameterError(fmt::format("sinkOptional must be FLOAT with shape [{}]: got {} {}", heads,
-                                         opbase::dtype_name(sink.dtype), opbase::to_string(sink.shape)));
+void check_head_vector(const NamedTensor& argument, int64_t heads) {
+    const aclTensor& tensor = *argument.tensor;
+    if (tensor.dtype != ACL_FLOAT || tensor.shape != opbase::Shape{heads}) {
+        throw ParameterError(fmt::format("{} must be FLOAT with shape [{}]: got {} {}", argument.name, heads,
+                                         opbase::dtype_name(tensor.dtype), opbase::to_string(tensor.shape)));
     }
-    require_plain_format({"sinkOptional", &sink});
+    require_plain_format(argument);
 }
 
 }  // namespace flash_attention

@@ -1,4 +1,5 @@
-// realShift, the positional bias: which shapes it may have, and what each type and shape demands of lengths and mask.
+// The positional bias (realShift, pseShift): which shapes it may have, and what each type and shape demands of lengths
+// and mask.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,12 +25,12 @@ bool is_matrix_of(const aclTensor& tensor, int64_t batch, int64_t heads, int64_t
 }
 
 void check_slopes(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths) {
-    const aclTensor& slopes = *request.real_shift;
+    const aclTensor& slopes = *request.bias;
     const auto batch = static_cast<int64_t>(lengths.sequences.size());
     if (shape_is(slopes, {sizes.query_heads}) || shape_is(slopes, {batch, sizes.query_heads})) return;
-    throw ParameterError(
-        fmt::format("realShiftOptional shape {} is not supported for pseType {}: expected [{}] or [{}, {}]",
-                    to_string(slopes.shape), request.pse_type, sizes.query_heads, batch, sizes.query_heads));
+    throw ParameterError(fmt::format("{} shape {} is not supported for pseType {}: expected [{}] or [{}, {}]",
+                                     request.names.bias, to_string(slopes.shape), request.pse_type, sizes.query_heads,
+                                     batch, sizes.query_heads));
 }
 
 // Slopes measure distances from the diagonal, so the operator wants square matrices - of dense batches, and of the
@@ -75,14 +76,15 @@ void check_compressed_mask(const ScoreRequest& request, MaskForm mask, const Seq
                  (mode == 4 && one_sided && request.pre_tokens >= lengths.max_kv);
     }
     if (mask != MaskForm::kNone && causal) return;
-    throw ParameterError(fmt::format(
-        "realShiftOptional with {} rows needs a causal mask: attenMaskOptional with {}, got {}", kCompressedBiasRows,
-        modes, mask == MaskForm::kNone ? "no attenMaskOptional" : fmt::format("sparseMode {}", mode)));
+    throw ParameterError(
+        fmt::format("{} with {} rows needs a causal mask: attenMaskOptional with {}, got {}", request.names.bias,
+                    kCompressedBiasRows, modes,
+                    mask == MaskForm::kNone ? "no attenMaskOptional" : fmt::format("sparseMode {}", mode)));
 }
 
 BiasForm check_fixed(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths,
                      MaskForm mask) {
-    const aclTensor& bias = *request.real_shift;
+    const aclTensor& bias = *request.bias;
     const int64_t batch = sizes.batch, heads = sizes.query_heads, q_len = sizes.q_len, kv_len = sizes.kv_len;
     if (is_matrix_of(bias, batch, heads, q_len, kv_len) || is_matrix_of(bias, batch, heads, 1, kv_len)) {
         return BiasForm::kMatrix;
@@ -90,7 +92,7 @@ BiasForm check_fixed(const ScoreRequest& request, const ScoreSizes& sizes, const
     const bool may_be_compressed = q_len > kCompressedBiasRows;
     if (may_be_compressed && is_matrix_of(bias, batch, heads, kCompressedBiasRows, kv_len)) {
         if (q_len != kv_len) {
-            throw ParameterError(fmt::format("realShiftOptional with {} rows needs Sq = Skv: got Sq {}, Skv {}",
+            throw ParameterError(fmt::format("{} with {} rows needs Sq = Skv: got Sq {}, Skv {}", request.names.bias,
                                              kCompressedBiasRows, q_len, kv_len));
         }
         check_compressed_mask(request, mask, lengths);
@@ -99,16 +101,16 @@ BiasForm check_fixed(const ScoreRequest& request, const ScoreSizes& sizes, const
     const std::string compressed = fmt::format(", [{}, {}, {}, {}] or [1, {}, {}, {}]", batch, heads,
                                                kCompressedBiasRows, kv_len, heads, kCompressedBiasRows, kv_len);
     throw ParameterError(
-        fmt::format("realShiftOptional shape {} is not supported: expected [{}, {}, {}, {}], [1, {}, {}, {}], [{}, {}, "
+        fmt::format("{} shape {} is not supported: expected [{}, {}, {}, {}], [1, {}, {}, {}], [{}, {}, "
                     "1, {}], [1, {}, "
                     "1, {}]{} (no broadcasting over heads)",
-                    to_string(bias.shape), batch, heads, q_len, kv_len, heads, q_len, kv_len, batch, heads, kv_len,
-                    heads, kv_len, may_be_compressed ? compressed : ""));
+                    request.names.bias, to_string(bias.shape), batch, heads, q_len, kv_len, heads, q_len, kv_len, batch,
+                    heads, kv_len, heads, kv_len, may_be_compressed ? compressed : ""));
 }
 
 BiasForm check_varlen(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths,
                       MaskForm mask) {
-    const aclTensor& bias = *request.real_shift;
+    const aclTensor& bias = *request.bias;
     const auto batch = static_cast<int64_t>(lengths.sequences.size());
     const int64_t heads = sizes.query_heads;
     const int64_t rows_count = saturating_product({heads, lengths.sum_kv});
@@ -120,9 +122,9 @@ BiasForm check_varlen(const ScoreRequest& request, const ScoreSizes& sizes, cons
     if (is_matrix_of(bias, batch, heads, kCompressedBiasRows, lengths.max_kv)) {
         for (const Sequence& s : lengths.sequences) {
             if (s.q_len == s.kv_len) continue;
-            throw ParameterError(
-                fmt::format("realShiftOptional with {} rows needs Sq = Skv: batch {} has Sq {}, Skv {}",
-                            kCompressedBiasRows, &s - lengths.sequences.data(), s.q_len, s.kv_len));
+            throw ParameterError(fmt::format("{} with {} rows needs Sq = Skv: batch {} has Sq {}, Skv {}",
+                                             request.names.bias, kCompressedBiasRows, &s - lengths.sequences.data(),
+                                             s.q_len, s.kv_len));
         }
         check_compressed_mask(request, mask, lengths);
         return BiasForm::kCompressed;
@@ -130,10 +132,10 @@ BiasForm check_varlen(const ScoreRequest& request, const ScoreSizes& sizes, cons
     if (count == rows_count) return BiasForm::kFlatRows;
     if (count == full_count) return BiasForm::kFlatMatrix;
     throw ParameterError(
-        fmt::format("realShiftOptional shape {} is not supported: expected {} elements (Nq * sum Sq*Skv), {} (Nq * sum "
+        fmt::format("{} shape {} is not supported: expected {} elements (Nq * sum Sq*Skv), {} (Nq * sum "
                     "Skv), [{}, {}, {}, {}] or [1, {}, {}, {}]",
-                    to_string(bias.shape), full_count, rows_count, batch, heads, kCompressedBiasRows, lengths.max_kv,
-                    heads, kCompressedBiasRows, lengths.max_kv));
+                    request.names.bias, to_string(bias.shape), full_count, rows_count, batch, heads,
+                    kCompressedBiasRows, lengths.max_kv, heads, kCompressedBiasRows, lengths.max_kv));
 }
 
 // Far enough for any position, and small enough that distances can be counted.
@@ -164,20 +166,20 @@ BiasStart bias_start(const ScoreRequest& request) {
 }
 
 void check_bias_dtype(const ScoreRequest& request) {
-    if (opbase::is_absent(request.real_shift)) return;
-    const aclTensor& bias = *request.real_shift;
+    if (opbase::is_absent(request.bias)) return;
+    const aclTensor& bias = *request.bias;
     const int64_t type = request.pse_type;
     const bool slopes = type == 2 || type == 3;
     if (slopes && bias.dtype != ACL_FLOAT) {
-        throw ParameterError(fmt::format("realShiftOptional dtype {}: expected FLOAT for pseType {}",
+        throw ParameterError(fmt::format("{} dtype {}: expected FLOAT for pseType {}", request.names.bias,
                                          opbase::dtype_name(bias.dtype), type));
     }
     if (!slopes && bias.dtype != request.query->dtype) {
-        throw ParameterError(fmt::format("realShiftOptional dtype {} must equal query dtype {} for pseType {}",
+        throw ParameterError(fmt::format("{} dtype {} must equal query dtype {} for pseType {}", request.names.bias,
                                          opbase::dtype_name(bias.dtype), opbase::dtype_name(request.query->dtype),
                                          type));
     }
-    require_plain_format({"realShiftOptional", request.real_shift});
+    require_plain_format({request.names.bias, request.bias});
 }
 
 BiasForm check_bias(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths,
@@ -186,9 +188,9 @@ BiasForm check_bias(const ScoreRequest& request, const ScoreSizes& sizes, const 
     if (type < 0 || type > 3) {
         throw ParameterError(fmt::format("pseType {} is not supported: expected 0, 1, 2 or 3", type));
     }
-    if (opbase::is_absent(request.real_shift)) {
+    if (opbase::is_absent(request.bias)) {
         if (type == 1) return BiasForm::kNone;
-        throw ParameterError(fmt::format("realShiftOptional cannot be nullptr when pseType is {}", type));
+        throw ParameterError(fmt::format("{} cannot be nullptr when pseType is {}", request.names.bias, type));
     }
     if (type < 2) {
         return request.varlen ? check_varlen(request, sizes, lengths, mask)

@@ -109,8 +109,8 @@ MaskForm check_mask(const ScoreRequest& request, const ScoreSizes& sizes, const 
         throw ParameterError(
             fmt::format("attenMaskOptional dtype {} is not supported: expected BOOL or UINT8 (1 = position is masked "
                         "out). An additive "
-                        "float mask belongs into realShiftOptional",
-                        opbase::dtype_name(mask.dtype)));
+                        "float mask belongs into {}",
+                        opbase::dtype_name(mask.dtype), request.names.bias));
     }
     require_plain_format({"attenMaskOptional", &mask});
     check_mode(request);

@@ -43,8 +43,8 @@ void check_company(const NamedTensor& query, const ScoreRequest& request) {
     if (opbase::is_absent(request.atten_mask)) {
         throw ParameterError(fmt::format("{} needs attenMaskOptional", query.name));
     }
-    if (!opbase::is_absent(request.real_shift)) {
-        throw ParameterError(fmt::format("{} is not supported with realShiftOptional", query.name));
+    if (!opbase::is_absent(request.bias)) {
+        throw ParameterError(fmt::format("{} is not supported with {}", query.name, request.names.bias));
     }
     if (!opbase::is_absent(request.drop_mask)) {
         throw ParameterError(fmt::format("{} is not supported with dropMaskOptional", query.name));
@@ -57,8 +57,8 @@ void check_company(const NamedTensor& query, const ScoreRequest& request) {
 }  // namespace
 
 int64_t check_rope(const ScoreRequest& request, const ScoreSizes& sizes) {
-    const NamedTensor query{request.query_rope_name, request.query_rope};
-    const NamedTensor key{request.key_rope_name, request.key_rope};
+    const NamedTensor query{request.names.query_rope, request.query_rope};
+    const NamedTensor key{request.names.key_rope, request.key_rope};
     const bool with_query = !opbase::is_absent(query.tensor), with_key = !opbase::is_absent(key.tensor);
     if (!with_query && !with_key) return 0;
     if (!with_query || !with_key) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "ascendcl/log.h"
 #include "op_api/checks.h"
@@ -60,6 +61,22 @@ void check_total(const NamedList& argument, const char* tensor_name, int64_t tok
     }
 }
 
+// Backward refuses tokens that no sequence has, unless a list says by a 0 at its end that they are meant. Whoever
+// passes lengths instead of ends learns what is wrong.
+void check_padding(const NamedList& q, int64_t q_tokens, const SequenceLengths& lengths, const NamedList& kv,
+                   int64_t kv_tokens) {
+    const std::vector<int64_t>& ends = q.list->values;
+    if (q_tokens <= lengths.sum_q || kv_tokens <= lengths.sum_kv) return;
+    if (ends.back() == 0 || kv.list->values.back() == 0) return;
+    if (std::accumulate(ends.begin(), ends.end(), uint64_t{0}) == static_cast<uint64_t>(q_tokens)) {
+        throw ParameterError(
+            fmt::format("{} must be cumulative: last entry {}, T is {}", q.name, ends.back(), q_tokens));
+    }
+    throw ParameterError(
+        fmt::format("query T {} exceeds the last cumulative length {}; append a 0 entry to both lists to mark padding",
+                    q_tokens, lengths.sum_q));
+}
+
 // Only the version for all layouts can get lists together with a dense layout.
 void warn_about_lists(const ScoreRequest& request, const ScoreSizes& sizes) {
     const NamedList lists[] = {{"actualSeqQLenOptional", request.q_ends}, {"actualSeqKvLenOptional", request.kv_ends}};
@@ -103,7 +120,8 @@ SequenceLengths check_sequences(const ScoreRequest& request, const ScoreSizes& s
     read_ends(q, &Sequence::q_len, lengths, lengths.sum_q, lengths.max_q);
     read_ends(kv, &Sequence::kv_len, lengths, lengths.sum_kv, lengths.max_kv);
     check_total(q, "query", sizes.q_len, lengths.sum_q);
-    check_total(kv, "key", sizes.kv_len, lengths.sum_kv);
+    check_total(kv, request.names.key, sizes.kv_len, lengths.sum_kv);
+    if (request.backward) check_padding(q, sizes.q_len, lengths, kv, sizes.kv_len);
     return lengths;
 }
 

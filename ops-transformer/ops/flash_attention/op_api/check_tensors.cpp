@@ -1,4 +1,4 @@
-// Pointers, dtypes, formats and shapes: what can be said without lengths, masks and windows.
+// What calls of both directions are asked about dtypes, layouts and shapes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,55 +24,6 @@ constexpr int64_t kMaxHeadDim = 768;
 
 bool is_attention_dtype(aclDataType dtype) {
     return dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16;
-}
-
-void check_out_dtype(const ScoreRequest& request) {
-    const aclDataType dtype = request.attention_out->dtype;
-    if (dtype == request.query->dtype) return;
-    throw ParameterError(fmt::format("attentionOutOut dtype {} must equal query dtype {}", dtype_name(dtype),
-                                     dtype_name(request.query->dtype)));
-}
-
-void check_input_dtypes(const ScoreRequest& request) {
-    const aclDataType dtype = request.query->dtype;
-    if (request.key->dtype != dtype || request.value->dtype != dtype) {
-        throw ParameterError(fmt::format("query, key and value must have the same dtype: got {}, {}, {}",
-                                         dtype_name(dtype), dtype_name(request.key->dtype),
-                                         dtype_name(request.value->dtype)));
-    }
-    if (!is_attention_dtype(dtype)) {
-        throw ParameterError(
-            fmt::format("query dtype {} is not supported: expected FLOAT16, BFLOAT16 or FLOAT", dtype_name(dtype)));
-    }
-    check_bias_dtype(request);
-    // The head count is not known yet; headNum has to be equal to it.
-    if (request.sink != nullptr && request.sink->dtype != ACL_FLOAT) check_sink(request, request.head_num);
-    if (request.out_dtype_first) check_out_dtype(request);
-}
-
-Layout check_layout(const ScoreRequest& request) {
-    // An unterminated string would be read with whatever follows it, and fill the message.
-    const std::string_view text(request.input_layout, strnlen(request.input_layout, 32));
-    const auto layout = opbase::parse_layout(text);
-    if (layout.has_value() && (request.any_layout || request.varlen == (*layout == Layout::kTND))) return *layout;
-    throw ParameterError(
-        request.varlen ? fmt::format("inputLayout \"{}\" is not supported by VarLen operators: expected TND", text)
-                       : fmt::format("inputLayout \"{}\" is not supported: expected BSH, SBH, {}", text,
-                                     request.any_layout ? "BSND, BNSD or TND" : "BSND or BNSD"));
-}
-
-void check_rank(const NamedTensor& argument, Layout layout) {
-    const aclTensor& tensor = *argument.tensor;
-    if (tensor.rank() != opbase::layout_rank(layout)) {
-        throw ParameterError(fmt::format("{} has {} dimensions {}, but inputLayout \"{}\" needs {}", argument.name,
-                                         tensor.rank(), to_string(tensor.shape), opbase::layout_name(layout),
-                                         opbase::layout_rank(layout)));
-    }
-    // Expanded views (stride 0) can have any size; beyond the address space sums of sizes could overflow.
-    if (std::any_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t size) { return size > kAddressSpace; })) {
-        throw ParameterError(fmt::format("{} shape {} is too large: no dimension can exceed {}", argument.name,
-                                         to_string(tensor.shape), kAddressSpace));
-    }
 }
 
 // Position of the axis with this letter.
@@ -102,112 +53,24 @@ void require_multiple(const NamedTensor& argument, int64_t divisor, std::string_
 
 // BSH and SBH: headNum defines the heads of query, these the head dimension, and that the heads of key and value. Where
 // a size of 0 leaves a count open, it gets the value that the other tensors suggest.
-void split_h_axes(const ScoreRequest& request, ScoreSizes& sizes, int64_t& key_dim) {
+void split_h_axes(const ScoreRequest& request, ScoreSizes& sizes) {
     sizes.query_heads = request.head_num;
     require_multiple({"query", request.query}, request.head_num, "headNum");
-    sizes.head_dim = key_dim = request.query->shape.back() / request.head_num;
-    require_multiple({"key", request.key}, sizes.head_dim, "the head dimension");
+    sizes.head_dim = sizes.key_dim = request.query->shape.back() / request.head_num;
+    require_multiple({request.names.key, request.key}, sizes.head_dim, "the head dimension");
     sizes.kv_heads = sizes.head_dim == 0 ? request.head_num : request.key->shape.back() / sizes.head_dim;
     require_multiple({"value", request.value}, sizes.kv_heads, "the number of key heads");
     sizes.value_dim = sizes.kv_heads == 0 ? sizes.head_dim : request.value->shape.back() / sizes.kv_heads;
-}
-
-void check_head_dims(const ScoreSizes& sizes, int64_t key_dim) {
-    if (key_dim != sizes.head_dim) {
-        throw ParameterError(
-            fmt::format("head dimension of key {} must equal that of query {}", key_dim, sizes.head_dim));
-    }
-    if (sizes.value_dim > key_dim) {
-        throw ParameterError(
-            fmt::format("head dimension of value {} must not exceed that of key {}", sizes.value_dim, key_dim));
-    }
-    if (sizes.head_dim > kMaxHeadDim) {
-        throw ParameterError(fmt::format("head dimension {} exceeds {}", sizes.head_dim, kMaxHeadDim));
-    }
-}
-
-void check_heads(const ScoreRequest& request, const ScoreSizes& sizes) {
-    if (request.head_num != sizes.query_heads) {
-        throw ParameterError(fmt::format("headNum is {}, but query dim {} (N of \"{}\") is {}", request.head_num,
-                                         axis_of(sizes.layout, 'N'), opbase::layout_name(sizes.layout),
-                                         sizes.query_heads));
-    }
-    if (sizes.kv_heads != 0 && sizes.query_heads % sizes.kv_heads != 0) {
-        throw ParameterError(
-            fmt::format("query has {} heads and key has {}: the number of query heads must be a multiple of the number "
-                        "of key heads",
-                        sizes.query_heads, sizes.kv_heads));
-    }
-}
-
-void check_key_against_others(const ScoreRequest& request, const ScoreSizes& sizes) {
-    const Shape& key = request.key->shape;
-    const Shape& value = request.value->shape;
-    if (!std::equal(key.begin(), key.end() - 1, value.begin())) {
-        throw ParameterError(fmt::format("key shape {} and value shape {} must be equal except for the last dimension",
-                                         to_string(key), to_string(value)));
-    }
-    const int64_t key_batch = batch_of(*request.key, sizes.layout);
-    if (key_batch != sizes.batch) {
-        throw ParameterError(fmt::format("query shape {} and key shape {} must have the same batch: got {} and {}",
-                                         to_string(request.query->shape), to_string(key), sizes.batch, key_batch));
-    }
 }
 
 // 1 TiB of statistics (eight floats for each query row and head) is more than any machine here has, and few enough rows
 // to plan for.
 constexpr int64_t kMaxStatisticsBytes = int64_t{1} << 40;
 
-// Expanded views cost no memory, so only these two limits keep sizes from overflowing in what follows.
-void check_addressable(const ScoreRequest& request, const ScoreSizes& sizes) {
-    constexpr int64_t kEntryBytes = kStatsCopies * sizeof(float);
-    if (saturating_product({sizes.batch, sizes.q_len, sizes.query_heads, kEntryBytes}) > kMaxStatisticsBytes) {
-        throw ParameterError(
-            fmt::format("query shape {} with headNum {} is too large: its softmax statistics exceed {} bytes",
-                        to_string(request.query->shape), request.head_num, kMaxStatisticsBytes));
-    }
-    if (saturating_product({sizes.q_len, sizes.kv_len}) == INT64_MAX) {
-        throw ParameterError(fmt::format("query shape {} and key shape {} are too large: their pairs cannot be counted",
-                                         to_string(request.query->shape), to_string(request.key->shape)));
-    }
-}
-
-// TND statistics are addressed by position, so any shape with room for T x N entries of eight does.
+// Forward addresses the statistics of TND by position, so any shape with room for T x N entries of eight does.
 bool is_flat_statistics(const aclTensor& tensor, const ScoreSizes& sizes) {
     return tensor.rank() > 0 && tensor.shape.back() == kStatsCopies &&
            tensor.count() == sizes.q_len * sizes.query_heads * kStatsCopies;
-}
-
-void check_statistics(const NamedTensor& argument, const ScoreSizes& sizes) {
-    const aclTensor& tensor = *argument.tensor;
-    const bool tnd = sizes.layout == Layout::kTND;
-    if (!(tnd ? is_flat_statistics(tensor, sizes)
-              : shape_is(tensor, {sizes.batch, sizes.query_heads, sizes.q_len, kStatsCopies}))) {
-        const Shape expected = tnd ? Shape{sizes.q_len, sizes.query_heads, kStatsCopies}
-                                   : Shape{sizes.batch, sizes.query_heads, sizes.q_len, kStatsCopies};
-        throw ParameterError(fmt::format("{} shape {}: expected {}{}", argument.name, to_string(tensor.shape),
-                                         to_string(expected), tnd ? " or as many elements with last dimension 8" : ""));
-    }
-    if (tensor.dtype != ACL_FLOAT) {
-        throw ParameterError(
-            fmt::format("{} dtype {} is not supported: expected FLOAT", argument.name, dtype_name(tensor.dtype)));
-    }
-    require_plain_format(argument);
-}
-
-// outDtype and the scales of quantised attention exist in one version only.
-void check_quantised(const ScoreRequest& request) {
-    const NamedTensor scales[] = {{"dScaleQOptional", request.scale_q},
-                                  {"dScaleKOptional", request.scale_k},
-                                  {"dScaleVOptional", request.scale_v}};
-    for (const NamedTensor& scale : scales) {
-        if (opbase::is_absent(scale.tensor)) continue;
-        throw ParameterError(
-            fmt::format("{} belongs to quantised attention, which is not supported: expected nullptr", scale.name));
-    }
-    if (request.out_dtype != 0) {
-        throw ParameterError(fmt::format("outDtype {} is not supported: expected 0", request.out_dtype));
-    }
 }
 
 }  // namespace
@@ -216,6 +79,10 @@ void require_plain_format(const NamedTensor& argument) {
     if (opbase::is_plain_format(argument.tensor->format)) return;
     throw ParameterError(fmt::format("{} format {} is not supported: expected ND", argument.name,
                                      opbase::format_name(argument.tensor->format)));
+}
+
+bool has_elements(const aclTensor* tensor) {
+    return !opbase::is_absent(tensor) && tensor->count() > 0;
 }
 
 bool shape_is(const aclTensor& tensor, std::initializer_list<int64_t> expected) {
@@ -242,74 +109,179 @@ int64_t pair_count(const ScoreSizes& sizes, const SequenceLengths& lengths) {
     return saturating_product({sizes.query_heads, pairs});
 }
 
-void check_required(const ScoreRequest& request) {
-    if (request.varlen && request.input_layout != nullptr) check_layout(request);
-    opbase::require(request.query, "query");
-    opbase::require(request.key, "key");
-    opbase::require(request.value, "value");
-    opbase::require(request.input_layout, "inputLayout");
-    opbase::require(request.executor, "executor");
-    opbase::require(request.workspace_size, "workspaceSize");
-    opbase::require(request.softmax_max, "softmaxMaxOut");
-    opbase::require(request.softmax_sum, "softmaxSumOut");
-    opbase::require(request.attention_out, "attentionOutOut");
-}
-
-bool all_outputs_empty(const ScoreRequest& request) {
-    return request.softmax_max->count() == 0 && request.softmax_sum->count() == 0 &&
-           request.attention_out->count() == 0;
-}
-
-ScoreSizes check_inputs(const ScoreRequest& request) {
-    const NamedTensor arguments[] = {{"query", request.query}, {"key", request.key}, {"value", request.value}};
-    for (const NamedTensor& argument : arguments) require_plain_format(argument);
-    check_input_dtypes(request);
-    check_quantised(request);
-    if (request.head_num <= 0) {
-        throw ParameterError(fmt::format("headNum must be positive: got {}", request.head_num));
+void check_same_dtypes(const ScoreRequest& request) {
+    const aclDataType dtype = request.query->dtype;
+    const aclDataType key = request.key->dtype, value = request.value->dtype;
+    if (request.backward && (key != dtype || value != dtype || request.dy->dtype != dtype)) {
+        throw ParameterError(fmt::format("query, {}, value and dy must have the same dtype: got {}, {}, {}, {}",
+                                         request.names.key, dtype_name(dtype), dtype_name(key), dtype_name(value),
+                                         dtype_name(request.dy->dtype)));
     }
-    ScoreSizes sizes{.layout = check_layout(request)};
-    for (const NamedTensor& argument : arguments) check_rank(argument, sizes.layout);
+    if (key != dtype || value != dtype) {
+        throw ParameterError(fmt::format("query, {} and value must have the same dtype: got {}, {}, {}",
+                                         request.names.key, dtype_name(dtype), dtype_name(key), dtype_name(value)));
+    }
+    if (!is_attention_dtype(dtype)) {
+        throw ParameterError(
+            fmt::format("query dtype {} is not supported: expected FLOAT16, BFLOAT16 or FLOAT", dtype_name(dtype)));
+    }
+}
 
-    int64_t key_dim = 0;
-    if (has_h_axis(sizes.layout)) {
-        split_h_axes(request, sizes, key_dim);
+void check_query_dtype(const NamedTensor& argument, const ScoreRequest& request) {
+    const aclDataType dtype = argument.tensor->dtype;
+    if (dtype == request.query->dtype) return;
+    throw ParameterError(fmt::format("{} dtype {} must equal query dtype {}", argument.name, dtype_name(dtype),
+                                     dtype_name(request.query->dtype)));
+}
+
+void check_head_num(const ScoreRequest& request) {
+    if (request.head_num > 0) return;
+    throw ParameterError(fmt::format("headNum must be positive: got {}", request.head_num));
+}
+
+Layout check_layout(const ScoreRequest& request) {
+    // An unterminated string would be read with whatever follows it, and fill the message.
+    const std::string_view text(request.input_layout, strnlen(request.input_layout, 32));
+    const auto layout = opbase::parse_layout(text);
+    if (layout.has_value() && (request.any_layout || request.varlen == (*layout == Layout::kTND))) return *layout;
+    if (request.varlen) {
+        throw ParameterError(fmt::format("inputLayout \"{}\" is not supported by {} operators: expected TND", text,
+                                         request.backward ? "Unpadding" : "VarLen"));
+    }
+    throw ParameterError(fmt::format("inputLayout \"{}\" is not supported: expected BSH, SBH, {}", text,
+                                     request.any_layout ? "BSND, BNSD or TND" : "BSND or BNSD"));
+}
+
+// outDtype and the scales of quantised attention exist in the operators for all layouts only.
+void check_quantised(const ScoreRequest& request) {
+    const NamedTensor scales[] = {{"dScaleQOptional", request.scale_q},
+                                  {"dScaleKOptional", request.scale_k},
+                                  {"dScaleVOptional", request.scale_v},
+                                  {"dScaleDyOptional", request.scale_dy},
+                                  {"dScaleOOptional", request.scale_o}};
+    for (const NamedTensor& scale : scales) {
+        if (opbase::is_absent(scale.tensor)) continue;
+        throw ParameterError(
+            fmt::format("{} belongs to quantised attention, which is not supported: expected nullptr", scale.name));
+    }
+    if (request.out_dtype != 0) {
+        throw ParameterError(fmt::format("outDtype {} is not supported: expected 0", request.out_dtype));
+    }
+}
+
+void check_rank(const NamedTensor& argument, Layout layout) {
+    const aclTensor& tensor = *argument.tensor;
+    if (tensor.rank() != opbase::layout_rank(layout)) {
+        throw ParameterError(fmt::format("{} has {} dimensions {}, but inputLayout \"{}\" needs {}", argument.name,
+                                         tensor.rank(), to_string(tensor.shape), opbase::layout_name(layout),
+                                         opbase::layout_rank(layout)));
+    }
+    // Expanded views (stride 0) can have any size; beyond the address space sums of sizes could overflow.
+    if (std::any_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t size) { return size > kAddressSpace; })) {
+        throw ParameterError(fmt::format("{} shape {} is too large: no dimension can exceed {}", argument.name,
+                                         to_string(tensor.shape), kAddressSpace));
+    }
+}
+
+ScoreSizes read_sizes(const ScoreRequest& request, Layout layout) {
+    ScoreSizes sizes{.layout = layout};
+    if (has_h_axis(layout)) {
+        split_h_axes(request, sizes);
     } else {
-        sizes.query_heads = request.query->shape[axis_of(sizes.layout, 'N')];
-        sizes.kv_heads = request.key->shape[axis_of(sizes.layout, 'N')];
+        sizes.query_heads = request.query->shape[axis_of(layout, 'N')];
+        sizes.kv_heads = request.key->shape[axis_of(layout, 'N')];
         sizes.head_dim = request.query->shape.back();
-        key_dim = request.key->shape.back();
+        sizes.key_dim = request.key->shape.back();
         sizes.value_dim = request.value->shape.back();
     }
-    sizes.batch = batch_of(*request.query, sizes.layout);
-    sizes.q_len = length_of(*request.query, sizes.layout);
-    sizes.kv_len = length_of(*request.key, sizes.layout);
-
-    check_head_dims(sizes, key_dim);
-    sizes.rope_dim = check_rope(request, sizes);
-    check_heads(request, sizes);
-    check_sink(request, sizes.query_heads);
-    check_key_against_others(request, sizes);
-    check_addressable(request, sizes);
+    sizes.batch = batch_of(*request.query, layout);
+    sizes.q_len = length_of(*request.query, layout);
+    sizes.kv_len = length_of(*request.key, layout);
     return sizes;
 }
 
-void check_outputs(const ScoreRequest& request, const ScoreSizes& sizes) {
-    check_statistics({"softmaxMaxOut", request.softmax_max}, sizes);
-    check_statistics({"softmaxSumOut", request.softmax_sum}, sizes);
-
-    const aclTensor& out = *request.attention_out;
-    const Shape& query = request.query->shape;
-    const int64_t last = has_h_axis(sizes.layout) ? sizes.query_heads * sizes.value_dim : sizes.value_dim;
-    if (out.rank() != request.query->rank() || out.shape.back() != last ||
-        !std::equal(query.begin(), query.end() - 1, out.shape.begin())) {
-        Shape expected = query;
-        expected.back() = last;
+void check_head_dims(const ScoreSizes& sizes) {
+    if (sizes.key_dim != sizes.head_dim) {
         throw ParameterError(
-            fmt::format("attentionOutOut shape {}: expected {}", to_string(out.shape), to_string(expected)));
+            fmt::format("head dimension of key {} must equal that of query {}", sizes.key_dim, sizes.head_dim));
     }
-    check_out_dtype(request);
-    require_plain_format({"attentionOutOut", request.attention_out});
+    if (sizes.value_dim > sizes.key_dim) {
+        throw ParameterError(
+            fmt::format("head dimension of value {} must not exceed that of key {}", sizes.value_dim, sizes.key_dim));
+    }
+    if (sizes.head_dim > kMaxHeadDim) {
+        throw ParameterError(fmt::format("head dimension {} exceeds {}", sizes.head_dim, kMaxHeadDim));
+    }
+}
+
+void check_heads(const ScoreRequest& request, const ScoreSizes& sizes) {
+    if (request.head_num != sizes.query_heads) {
+        throw ParameterError(fmt::format("headNum is {}, but query dim {} (N of \"{}\") is {}", request.head_num,
+                                         axis_of(sizes.layout, 'N'), opbase::layout_name(sizes.layout),
+                                         sizes.query_heads));
+    }
+    if (sizes.kv_heads != 0 && sizes.query_heads % sizes.kv_heads != 0) {
+        throw ParameterError(
+            fmt::format("query has {} heads and key has {}: the number of query heads must be a multiple of the number "
+                        "of key heads",
+                        sizes.query_heads, sizes.kv_heads));
+    }
+}
+
+void check_equal_except_last(const NamedTensor& a, const NamedTensor& b) {
+    const Shape &left = a.tensor->shape, &right = b.tensor->shape;
+    if (left.size() == right.size() && std::equal(left.begin(), left.end() - 1, right.begin())) return;
+    throw ParameterError(fmt::format("{} shape {} and {} shape {} must be equal except for the last dimension", a.name,
+                                     to_string(left), b.name, to_string(right)));
+}
+
+void check_same_batch(const ScoreRequest& request, Layout layout) {
+    const int64_t query_batch = batch_of(*request.query, layout), key_batch = batch_of(*request.key, layout);
+    if (key_batch == query_batch) return;
+    throw ParameterError(fmt::format("query shape {} and {} shape {} must have the same batch: got {} and {}",
+                                     to_string(request.query->shape), request.names.key, to_string(request.key->shape),
+                                     query_batch, key_batch));
+}
+
+// Expanded views cost no memory, so only these two limits keep sizes from overflowing in what follows.
+void check_addressable(const ScoreRequest& request, const ScoreSizes& sizes) {
+    constexpr int64_t kEntryBytes = kStatsCopies * sizeof(float);
+    if (saturating_product({sizes.batch, sizes.q_len, sizes.query_heads, kEntryBytes}) > kMaxStatisticsBytes) {
+        throw ParameterError(
+            fmt::format("query shape {} with headNum {} is too large: its softmax statistics exceed {} bytes",
+                        to_string(request.query->shape), request.head_num, kMaxStatisticsBytes));
+    }
+    if (saturating_product({sizes.q_len, sizes.kv_len}) == INT64_MAX) {
+        throw ParameterError(fmt::format("query shape {} and {} shape {} are too large: their pairs cannot be counted",
+                                         to_string(request.query->shape), request.names.key,
+                                         to_string(request.key->shape)));
+    }
+}
+
+void check_output_shape(const NamedTensor& argument, const ScoreRequest& request, const ScoreSizes& sizes) {
+    Shape expected = request.query->shape;
+    expected.back() = has_h_axis(sizes.layout) ? sizes.query_heads * sizes.value_dim : sizes.value_dim;
+    if (argument.tensor->shape == expected) return;
+    throw ParameterError(
+        fmt::format("{} shape {}: expected {}", argument.name, to_string(argument.tensor->shape), to_string(expected)));
+}
+
+void check_statistics(const ScoreRequest& request, const NamedTensor& argument, const ScoreSizes& sizes) {
+    const aclTensor& tensor = *argument.tensor;
+    const bool tnd = sizes.layout == Layout::kTND;
+    const Shape expected = tnd ? Shape{sizes.q_len, sizes.query_heads, kStatsCopies}
+                               : Shape{sizes.batch, sizes.query_heads, sizes.q_len, kStatsCopies};
+    const bool any_shape = tnd && !request.backward;
+    if (tensor.shape != expected && !(any_shape && is_flat_statistics(tensor, sizes))) {
+        throw ParameterError(fmt::format("{} shape {}: expected {}{}", argument.name, to_string(tensor.shape),
+                                         to_string(expected),
+                                         any_shape ? " or as many elements with last dimension 8" : ""));
+    }
+    if (tensor.dtype != ACL_FLOAT) {
+        throw ParameterError(
+            fmt::format("{} dtype {} is not supported: expected FLOAT", argument.name, dtype_name(tensor.dtype)));
+    }
+    require_plain_format(argument);
 }
 
 }  // namespace flash_attention

@@ -1,5 +1,6 @@
-// The checks of a forward call, one after the other in the order in which the operator reports: with several mistakes
-// in a call the first of this order is the one that is told. Each throws opbase::OperatorError and changes nothing.
+// The checks of a call. With several mistakes in a call the first one in the order of the operator is told; the order
+// is that of the calls in plan_score.cpp, check_score.cpp, plan_grad.cpp and check_gradients.cpp. Each check throws
+// opbase::OperatorError and changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "engine/problem.h"
 #include "op_api/score_request.h"
 #include "opbase/layout.h"
+#include "opbase/tensor.h"
 
 namespace flash_attention {
 
@@ -22,7 +24,7 @@ struct ScoreSizes {
     opbase::Layout layout{};
     int64_t batch = 0, q_len = 0, kv_len = 0;
     int64_t query_heads = 0, kv_heads = 0;
-    int64_t head_dim = 0, value_dim = 0, rope_dim = 0;
+    int64_t head_dim = 0, key_dim = 0, value_dim = 0, rope_dim = 0;  // key_dim equals head_dim once it is checked
 
     // Without keys or features every output is zero and the inputs are not read.
     bool nothing_to_attend() const { return kv_len == 0 || kv_heads == 0 || head_dim == 0 || value_dim == 0; }
@@ -59,13 +61,18 @@ struct ScoreForm {
     SequenceLengths lengths;
     MaskForm mask = MaskForm::kNone;
     BiasForm bias = BiasForm::kNone;
+    bool wants_dbias = false;
 };
 
 struct NamedTensor {
     const char* name;
     const aclTensor* tensor;
 };
+
+// ---- Parts of the checks of both directions: check_tensors.cpp and others
+
 void require_plain_format(const NamedTensor& argument);
+bool has_elements(const aclTensor* tensor);  // neither absent nor empty
 bool shape_is(const aclTensor& tensor, std::initializer_list<int64_t> expected);
 
 // Saturates instead of overflowing. No size is negative.
@@ -73,6 +80,34 @@ int64_t saturating_product(std::initializer_list<int64_t> sizes);
 
 // Elements of all score matrices together, saturating.
 int64_t pair_count(const ScoreSizes& sizes, const SequenceLengths& lengths);
+
+void check_same_dtypes(const ScoreRequest& request);  // of query, key, value and dy
+void check_query_dtype(const NamedTensor& argument, const ScoreRequest& request);
+void check_quantised(const ScoreRequest& request);  // what only quantised attention has
+void check_head_num(const ScoreRequest& request);
+opbase::Layout check_layout(const ScoreRequest& request);
+void check_rank(const NamedTensor& argument, opbase::Layout layout);
+void check_equal_except_last(const NamedTensor& a, const NamedTensor& b);
+void check_same_batch(const ScoreRequest& request, opbase::Layout layout);
+
+// Pre: ranks are right. Checks only that H axes can be divided.
+ScoreSizes read_sizes(const ScoreRequest& request, opbase::Layout layout);
+void check_head_dims(const ScoreSizes& sizes);
+void check_heads(const ScoreRequest& request, const ScoreSizes& sizes);
+void check_addressable(const ScoreRequest& request, const ScoreSizes& sizes);
+
+// A tensor of the shape of attentionOut.
+void check_output_shape(const NamedTensor& argument, const ScoreRequest& request, const ScoreSizes& sizes);
+void check_statistics(const ScoreRequest& request, const NamedTensor& argument, const ScoreSizes& sizes);
+void check_head_vector(const NamedTensor& argument, int64_t heads);  // the sink, its gradient
+
+// dtype and format of the bias.
+void check_bias_dtype(const ScoreRequest& request);
+
+// The rope parts of query and key; returns their dimension, 0 without them.
+int64_t check_rope(const ScoreRequest& request, const ScoreSizes& sizes);
+
+// ---- Forward: check_score.cpp
 
 // Required pointers (161001); for varlen the layout comes first.
 void check_required(const ScoreRequest& request);
@@ -84,14 +119,30 @@ bool all_outputs_empty(const ScoreRequest& request);
 // query, key and value fit together.
 ScoreSizes check_inputs(const ScoreRequest& request);
 
-// dtype and format of the bias. Part of check_inputs.
-void check_bias_dtype(const ScoreRequest& request);
+// Shapes, dtypes and formats of the outputs.
+void check_outputs(const ScoreRequest& request, const ScoreSizes& sizes);
 
-// The sink has one float for each of `heads`. Part of check_inputs.
-void check_sink(const ScoreRequest& request, int64_t heads);
+// ---- Backward: check_gradients.cpp
 
-// The rope parts of query and key; returns their dimension, 0 without them. Part of check_inputs.
-int64_t check_rope(const ScoreRequest& request, const ScoreSizes& sizes);
+// As check_required; softmaxInLayout comes first too. The statistics are looked at later.
+void check_required_of_grad(const ScoreRequest& request);
+
+// True when every gradient is empty or absent: then nothing else is looked at.
+bool all_gradients_empty(const ScoreRequest& request);
+
+// All tensors except statistics, bias and masks: how inputs fit together and the gradients fit to them.
+ScoreSizes check_inputs_of_grad(const ScoreRequest& request);
+
+// What sink and statistics layout demand of others.
+void check_company_of_grad(const ScoreRequest& request, const ScoreSizes& sizes);
+
+// The statistics, which are required (161001), and the dtype of the output.
+void check_results_of_forward(const ScoreRequest& request, const ScoreSizes& sizes);
+
+// Whether the gradient of the bias is to be computed; when it is not, it gets zeros if it is there.
+bool check_dbias(const ScoreRequest& request, BiasForm bias);
+
+// ---- Both directions: lengths, numbers, masks, bias
 
 // The lists of a varlen call, or `batch` equal sequences.
 SequenceLengths check_sequences(const ScoreRequest& request, const ScoreSizes& sizes);
@@ -121,14 +172,17 @@ struct BiasStart {
 };
 BiasStart bias_start(const ScoreRequest& request);
 
-// softmaxOutLayout, cut where an unterminated text would run on; "same_as_input" is the only one with a meaning.
-inline constexpr std::string_view kSameAsInput = "same_as_input";
-inline std::string_view statistics_layout(const ScoreRequest& request) {
-    const char* text = request.softmax_out_layout;
-    return text == nullptr ? std::string_view() : std::string_view(text, strnlen(text, 32));
+// The operators for all layouts make the bits of dropout from seed and offset when they get no mask.
+inline bool makes_drop_mask(const ScoreRequest& request) {
+    return request.any_layout && opbase::is_absent(request.drop_mask) && static_cast<float>(request.keep_prob) < 1.0F;
 }
 
-// Shapes, dtypes and formats of the outputs.
-void check_outputs(const ScoreRequest& request, const ScoreSizes& sizes);
+// The text that says how statistics lie, cut where an unterminated one would run on; "same_as_input" is the only one
+// with a meaning.
+inline constexpr std::string_view kSameAsInput = "same_as_input";
+inline std::string_view statistics_layout(const ScoreRequest& request) {
+    const char* text = request.softmax_layout;
+    return text == nullptr ? std::string_view() : std::string_view(text, strnlen(text, 32));
+}
 
 }  // namespace flash_attention

@@ -59,19 +59,23 @@ class Line {
 
 std::string describe(const ScoreRequest& request) {
     Line line;
+    const ArgumentNames& names = request.names;
     line.add("query", request.query);
-    line.add("key", request.key);
+    line.add(names.key, request.key);
     line.add("value", request.value);
-    line.add(request.query_rope_name, request.query_rope);
-    line.add(request.key_rope_name, request.key_rope);
-    line.add("realShiftOptional", request.real_shift);
+    line.add("dy", request.dy);
+    line.add(names.query_rope, request.query_rope);
+    line.add(names.key_rope, request.key_rope);
+    line.add(names.bias, request.bias);
     line.add("dropMaskOptional", request.drop_mask);
     line.add("paddingMaskOptional", request.padding_mask);
     line.add("attenMaskOptional", request.atten_mask);
-    line.add("sinkOptional", request.sink);
+    line.add(names.sink, request.sink);
     line.add("dScaleQOptional", request.scale_q);
     line.add("dScaleKOptional", request.scale_k);
     line.add("dScaleVOptional", request.scale_v);
+    line.add("dScaleDyOptional", request.scale_dy);
+    line.add("dScaleOOptional", request.scale_o);
     line.add("prefixOptional", request.prefix);
     line.add("actualSeqQLenOptional", request.q_ends);
     line.add("actualSeqKvLenOptional", request.kv_ends);
@@ -87,13 +91,20 @@ std::string describe(const ScoreRequest& request) {
     line.add_number("sparseMode", request.sparse_mode);
     if (request.out_dtype != 0) line.add_number("outDtype", request.out_dtype);
     line.add_number("pseType", request.pse_type);
-    line.add_text("softmaxOutLayout", request.softmax_out_layout);
+    line.add_text(names.softmax_layout, request.softmax_layout);
     if (request.seed != 0) line.add_number("seed", request.seed);
     if (request.offset != 0) line.add_number("offset", request.offset);
-    line.add("softmaxMaxOut", request.softmax_max);
-    line.add("softmaxSumOut", request.softmax_sum);
-    line.add("softmaxOutOut", request.softmax_out);
-    line.add("attentionOutOut", request.attention_out);
+    line.add(names.softmax_max, request.softmax_max);
+    line.add(names.softmax_sum, request.softmax_sum);
+    line.add(request.backward ? "softmaxInOptional" : "softmaxOutOut", request.softmax_out);
+    line.add(names.attention_out, request.attention_out);
+    line.add("dqOut", request.dq);
+    line.add("dkOut", request.dk);
+    line.add("dvOut", request.dv);
+    line.add("dqRopeOut", request.dq_rope);
+    line.add("dkRopeOut", request.dk_rope);
+    line.add("dpseOut", request.dbias);
+    line.add("dsinkOut", request.dsink);
     return line.take();
 }
 

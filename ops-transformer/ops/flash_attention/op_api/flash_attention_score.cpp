@@ -4,33 +4,35 @@
 #endif
 #include "aclnnop/aclnn_flash_attention_score.h"
 
-#include <cstring>
-
+#include "op_api/entry_points.h"
 #include "op_api/score_request.h"
 #include "opbase/executor.h"
-#include "opbase/layout.h"
 
 using flash_attention::plan_score;
 using flash_attention::ScoreRequest;
+using flash_attention::set_any_layout;
+using flash_attention::set_lists;
+using flash_attention::set_pse_type;
 
 namespace {
 
 using R = ScoreRequest;
 
 // Tensor inputs in the order of the signatures.
-constexpr R::TensorField kInputs[] = {&R::query,     &R::key,          &R::value,     &R::real_shift,
+constexpr R::TensorField kInputs[] = {&R::query,     &R::key,          &R::value,     &R::bias,
                                       &R::drop_mask, &R::padding_mask, &R::atten_mask};
-constexpr R::TensorField kInputsWithSink[] = {&R::query,     &R::key,          &R::value,      &R::real_shift,
+constexpr R::TensorField kInputsWithSink[] = {&R::query,     &R::key,          &R::value,      &R::bias,
                                               &R::drop_mask, &R::padding_mask, &R::atten_mask, &R::sink};
-constexpr R::TensorField kInputsWithRope[] = {&R::query,     &R::query_rope,   &R::key,
-                                              &R::key_rope,  &R::value,        &R::real_shift,
-                                              &R::drop_mask, &R::padding_mask, &R::atten_mask};
+constexpr R::TensorField kInputsWithRope[] = {&R::query, &R::query_rope, &R::key,          &R::key_rope,  &R::value,
+                                              &R::bias,  &R::drop_mask,  &R::padding_mask, &R::atten_mask};
 constexpr R::TensorField kInputsWithRopeAndSink[] = {&R::query,      &R::query_rope, &R::key,       &R::key_rope,
-                                                     &R::value,      &R::real_shift, &R::drop_mask, &R::padding_mask,
+                                                     &R::value,      &R::bias,       &R::drop_mask, &R::padding_mask,
                                                      &R::atten_mask, &R::sink};
 constexpr R::TensorField kInputsOfScoreV4[] = {
-    &R::query,      &R::key,      &R::value,   &R::real_shift, &R::drop_mask, &R::padding_mask, &R::atten_mask,
-    &R::query_rope, &R::key_rope, &R::scale_q, &R::scale_k,    &R::scale_v,   &R::sink};
+    &R::query,      &R::key,      &R::value,   &R::bias,    &R::drop_mask, &R::padding_mask, &R::atten_mask,
+    &R::query_rope, &R::key_rope, &R::scale_q, &R::scale_k, &R::scale_v,   &R::sink};
+
+constexpr R::TensorField kOutputs[] = {&R::softmax_max, &R::softmax_sum, &R::softmax_out, &R::attention_out};
 
 constexpr const char* kScore = "aclnnFlashAttentionScore";
 constexpr const char* kScoreV2 = "aclnnFlashAttentionScoreV2";
@@ -42,13 +44,9 @@ constexpr const char* kVarLenScoreV3 = "aclnnFlashAttentionVarLenScoreV3";
 constexpr const char* kVarLenScoreV4 = "aclnnFlashAttentionVarLenScoreV4";
 constexpr const char* kVarLenScoreV5 = "aclnnFlashAttentionVarLenScoreV5";
 
-bool is_tnd(const char* layout) {
-    return layout != nullptr && opbase::parse_layout({layout, strnlen(layout, 32)}) == opbase::Layout::kTND;
-}
-
 // The arguments that every version has, in the order of the signatures.
 ScoreRequest make_request(const char* name, std::span<const R::TensorField> inputs, const aclTensor* query,
-                          const aclTensor* key, const aclTensor* value, const aclTensor* real_shift,
+                          const aclTensor* key, const aclTensor* value, const aclTensor* bias,
                           const aclTensor* drop_mask, const aclTensor* padding_mask, const aclTensor* atten_mask,
                           const aclIntArray* prefix, double scale, double keep_prob, int64_t pre_tokens,
                           int64_t next_tokens, int64_t head_num, char* input_layout, int64_t inner_precise,
@@ -58,28 +56,16 @@ ScoreRequest make_request(const char* name, std::span<const R::TensorField> inpu
     ScoreRequest request;
     request.name = name;
     request.inputs = inputs;
+    request.outputs = kOutputs;
+    set_shared(request, {bias, drop_mask, padding_mask, atten_mask, prefix, scale, keep_prob, pre_tokens, next_tokens,
+                         head_num, input_layout, inner_precise, sparse_mode, workspace_size, executor});
     request.query = query;
     request.key = key;
     request.value = value;
-    request.real_shift = real_shift;
-    request.drop_mask = drop_mask;
-    request.padding_mask = padding_mask;
-    request.atten_mask = atten_mask;
-    request.prefix = prefix;
-    request.scale = scale;
-    request.keep_prob = keep_prob;
-    request.pre_tokens = pre_tokens;
-    request.next_tokens = next_tokens;
-    request.head_num = head_num;
-    request.input_layout = input_layout;
-    request.inner_precise = inner_precise;
-    request.sparse_mode = sparse_mode;
     request.softmax_max = softmax_max;
     request.softmax_sum = softmax_sum;
     request.softmax_out = softmax_out;
     request.attention_out = attention_out;
-    request.workspace_size = workspace_size;
-    request.executor = executor;
     return request;
 }
 
@@ -117,9 +103,7 @@ aclnnStatus aclnnFlashAttentionScoreV2GetWorkspaceSize(
                      attenMaskOptional, prefixOptional, scaleValue, keepProb, preTokens, nextTokens, headNum,
                      inputLayout, innerPrecise, sparseMode, softmaxMaxOut, softmaxSumOut, softmaxOutOut,
                      attentionOutOut, workspaceSize, executor);
-    request.q_start = qStartIdxOptional;
-    request.kv_start = kvStartIdxOptional;
-    request.pse_type = pseType;
+    set_pse_type(request, qStartIdxOptional, kvStartIdxOptional, pseType);
     return plan_score(request);
 }
 
@@ -143,9 +127,7 @@ aclnnStatus aclnnFlashAttentionScoreV3GetWorkspaceSize(
                      softmaxOutOut, attentionOutOut, workspaceSize, executor);
     request.out_dtype_first = true;
     request.sink = sinkOptional;
-    request.q_start = qStartIdxOptional;
-    request.kv_start = kvStartIdxOptional;
-    request.pse_type = pseType;
+    set_pse_type(request, qStartIdxOptional, kvStartIdxOptional, pseType);
     return plan_score(request);
 }
 
@@ -171,23 +153,19 @@ aclnnStatus aclnnFlashAttentionScoreV4GetWorkspaceSize(
                      paddingMaskOptional, attenMaskOptional, prefixOptional, scaleValue, keepProb, preTokens,
                      nextTokens, headNum, inputLayout, innerPrecise, sparseMode, softmaxMaxOut, softmaxSumOut,
                      softmaxOutOut, attentionOutOut, workspaceSize, executor);
-    request.any_layout = true;
-    request.varlen = is_tnd(inputLayout);
-    request.query_rope_name = "queryRopeOptional";
-    request.key_rope_name = "keyRopeOptional";
+    set_any_layout(request);
+    request.names.query_rope = "queryRopeOptional";
+    request.names.key_rope = "keyRopeOptional";
     request.query_rope = queryRopeOptional;
     request.key_rope = keyRopeOptional;
     request.scale_q = dScaleQOptional;
     request.scale_k = dScaleKOptional;
     request.scale_v = dScaleVOptional;
     request.sink = sinkOptional;
-    request.q_ends = actualSeqQLenOptional;
-    request.kv_ends = actualSeqKvLenOptional;
-    request.q_start = qStartIdxOptional;
-    request.kv_start = kvStartIdxOptional;
+    set_lists(request, actualSeqQLenOptional, actualSeqKvLenOptional);
+    set_pse_type(request, qStartIdxOptional, kvStartIdxOptional, pseType);
     request.out_dtype = outDtype;
-    request.pse_type = pseType;
-    request.softmax_out_layout = softmaxOutLayout;
+    request.softmax_layout = softmaxOutLayout;
     request.seed = seed;
     request.offset = offset;
     return plan_score(request);
@@ -212,8 +190,7 @@ aclnnStatus aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
                      inputLayout, innerPrecise, sparseMode, softmaxMaxOut, softmaxSumOut, softmaxOutOut,
                      attentionOutOut, workspaceSize, executor);
     request.varlen = true;
-    request.q_ends = actualSeqQLenOptional;
-    request.kv_ends = actualSeqKvLenOptional;
+    set_lists(request, actualSeqQLenOptional, actualSeqKvLenOptional);
     return plan_score(request);
 }
 
@@ -237,11 +214,8 @@ aclnnStatus aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize(
                      nextTokens, headNum, inputLayout, innerPrecise, sparseMode, softmaxMaxOut, softmaxSumOut,
                      softmaxOutOut, attentionOutOut, workspaceSize, executor);
     request.varlen = true;
-    request.q_ends = actualSeqQLenOptional;
-    request.kv_ends = actualSeqKvLenOptional;
-    request.q_start = qStartIdxOptional;
-    request.kv_start = kvStartIdxOptional;
-    request.pse_type = pseType;
+    set_lists(request, actualSeqQLenOptional, actualSeqKvLenOptional);
+    set_pse_type(request, qStartIdxOptional, kvStartIdxOptional, pseType);
     return plan_score(request);
 }
 
@@ -267,11 +241,8 @@ aclnnStatus aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize(
     request.varlen = true;
     request.query_rope = queryRope;
     request.key_rope = keyRope;
-    request.q_ends = actualSeqQLenOptional;
-    request.kv_ends = actualSeqKvLenOptional;
-    request.q_start = qStartIdxOptional;
-    request.kv_start = kvStartIdxOptional;
-    request.pse_type = pseType;
+    set_lists(request, actualSeqQLenOptional, actualSeqKvLenOptional);
+    set_pse_type(request, qStartIdxOptional, kvStartIdxOptional, pseType);
     return plan_score(request);
 }
 
@@ -295,9 +266,8 @@ aclnnStatus aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize(
                      nextTokens, headNum, inputLayout, innerPrecise, sparseMode, softmaxMaxOut, softmaxSumOut,
                      softmaxOutOut, attentionOutOut, workspaceSize, executor);
     request.varlen = true;
-    request.q_ends = actualSeqQLenOptional;
-    request.kv_ends = actualSeqKvLenOptional;
-    request.softmax_out_layout = softmaxOutLayout;
+    set_lists(request, actualSeqQLenOptional, actualSeqKvLenOptional);
+    request.softmax_layout = softmaxOutLayout;
     return plan_score(request);
 }
 
@@ -326,12 +296,9 @@ aclnnStatus aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize(
     request.query_rope = queryRope;
     request.key_rope = keyRope;
     request.sink = sinkOptional;
-    request.q_ends = actualSeqQLenOptional;
-    request.kv_ends = actualSeqKvLenOptional;
-    request.q_start = qStartIdxOptional;
-    request.kv_start = kvStartIdxOptional;
-    request.pse_type = pseType;
-    request.softmax_out_layout = softmaxOutLayout;
+    set_lists(request, actualSeqQLenOptional, actualSeqKvLenOptional);
+    set_pse_type(request, qStartIdxOptional, kvStartIdxOptional, pseType);
+    request.softmax_layout = softmaxOutLayout;
     return plan_score(request);
 }
 
@@ -359,12 +326,9 @@ aclnnStatus aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
     request.query_rope = queryRope;
     request.key_rope = keyRope;
     request.sink = sinkOptional;
-    request.q_ends = actualSeqQLenOptional;
-    request.kv_ends = actualSeqKvLenOptional;
-    request.q_start = qStartIdxOptional;
-    request.kv_start = kvStartIdxOptional;
-    request.pse_type = pseType;
-    request.softmax_out_layout = softmaxOutLayout;
+    set_lists(request, actualSeqQLenOptional, actualSeqKvLenOptional);
+    set_pse_type(request, qStartIdxOptional, kvStartIdxOptional, pseType);
+    request.softmax_layout = softmaxOutLayout;
     return plan_score(request);
 }
 

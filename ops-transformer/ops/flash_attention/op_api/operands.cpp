@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -62,10 +63,13 @@ int slot_of(std::span<const ScoreRequest::TensorField> fields, ScoreRequest::Ten
 
 }  // namespace
 
-void Operands::place(Operand operand, const char* name, const aclTensor& tensor, int slot, bool output) {
+Operands::Place Operands::place_of(const ScoreRequest& request, const char* name, ScoreRequest::TensorField field,
+                                   bool output) {
+    const aclTensor& tensor = *(request.*field);
     check_view(name, tensor);
     if (output && !tensor.is_contiguous()) check_no_overlap(name, tensor);
-    places_[operand] = {slot, output, tensor.offset * opbase::element_size(tensor.dtype), -1};
+    const int slot = slot_of(output ? request.outputs : request.inputs, field);
+    return {slot, output, tensor.offset * opbase::element_size(tensor.dtype), -1};
 }
 
 const Tensor& Operands::add_copy(Operand operand, const char* name, const aclTensor& tensor, Repetition repetition) {
@@ -95,56 +99,75 @@ const Tensor& Operands::add_copy(Operand operand, const char* name, const aclTen
 const Tensor& Operands::add_input(const ScoreRequest& request, Operand operand, const char* name,
                                   ScoreRequest::TensorField field) {
     const aclTensor& tensor = *(request.*field);
-    place(operand, name, tensor, slot_of(request.inputs, field), false);
+    places_[operand] = place_of(request, name, field, false);
     return last_axis_is_contiguous(tensor) ? tensor : add_copy(operand, name, tensor, Repetition::kKeepOnce);
 }
 
 void Operands::add_flat_input(const ScoreRequest& request, Operand operand, const char* name,
                               ScoreRequest::TensorField field) {
     const aclTensor& tensor = *(request.*field);
-    place(operand, name, tensor, slot_of(request.inputs, field), false);
+    places_[operand] = place_of(request, name, field, false);
     if (!tensor.is_contiguous()) add_copy(operand, name, tensor, Repetition::kUnfold);
 }
 
-const Tensor& Operands::add_attention_out(const ScoreRequest& request) {
-    const aclTensor& tensor = *request.attention_out;
-    place(kAttentionOut, "attentionOutOut", tensor, slot_of(kScoreOutputs, &ScoreRequest::attention_out), true);
-    return last_axis_is_contiguous(tensor) ? tensor
-                                           : add_copy(kAttentionOut, "attentionOutOut", tensor, Repetition::kKeepOnce);
-}
-
-void Operands::add_statistics(const ScoreRequest& request, Operand operand, const char* name,
-                              ScoreRequest::TensorField field) {
+const Tensor& Operands::add_output(const ScoreRequest& request, Operand operand, const char* name,
+                                   ScoreRequest::TensorField field) {
     const aclTensor& tensor = *(request.*field);
-    place(operand, name, tensor, slot_of(kScoreOutputs, field), true);
-    if (!tensor.is_contiguous()) add_copy(operand, name, tensor, Repetition::kUnfold);
+    places_[operand] = place_of(request, name, field, true);
+    return last_axis_is_contiguous(tensor) ? tensor : add_copy(operand, name, tensor, Repetition::kKeepOnce);
 }
 
-std::byte* Operands::storage(const Place& place, const opbase::Launch& launch) const {
+void Operands::add_flat_output(const ScoreRequest& request, Operand operand, const char* name,
+                               ScoreRequest::TensorField field, int64_t written) {
+    const aclTensor& tensor = *(request.*field);
+    places_[operand] = place_of(request, name, field, true);
+    if (!tensor.is_contiguous()) add_copy(operand, name, tensor, Repetition::kUnfold);
+    const int64_t size = opbase::element_size(tensor.dtype);
+    if (written < tensor.count()) padding_.push_back({operand, written * size, (tensor.count() - written) * size});
+}
+
+void Operands::add_zeros(const ScoreRequest& request, const char* name, ScoreRequest::TensorField field) {
+    const aclTensor& tensor = *(request.*field);
+    zeros_.push_back({place_of(request, name, field, true), tensor.shape, tensor.strides, Shape(tensor.shape.size(), 0),
+                      opbase::element_size(tensor.dtype)});
+}
+
+std::byte* Operands::storage(const Place& place, const opbase::Launch& launch) {
     void* base = place.output ? launch.outputs[place.slot] : launch.inputs[place.slot];
     return static_cast<std::byte*>(base) + place.byte_offset;
+}
+
+std::byte* Operands::address(Operand operand, const opbase::Launch& launch, std::byte* area) const {
+    const Place& place = places_[operand];
+    return place.workspace_at < 0 ? storage(place, launch) : area + place.workspace_at;
 }
 
 Addresses Operands::addresses(const opbase::Launch& launch, std::byte* area) const {
     Addresses result{};
     for (int operand = 0; operand < kOperandCount; operand++) {
-        const Place& place = places_[operand];
-        if (place.slot < 0) continue;
-        result[operand] = place.workspace_at < 0 ? storage(place, launch) : area + place.workspace_at;
+        if (places_[operand].slot >= 0) result[operand] = address(static_cast<Operand>(operand), launch, area);
     }
     return result;
 }
 
-void Operands::pack_inputs(const opbase::Launch& launch, std::byte* area) const {
+void Operands::before_run(const opbase::Launch& launch, std::byte* area) const {
     for (const Copy& copy : copies_) {
         const Place& place = places_[copy.operand];
         if (place.output) continue;
         opbase::strided_copy(area + place.workspace_at, copy.packed.strides, storage(place, launch), copy.strides,
                              copy.copied, copy.element_size);
     }
+    for (const Padding& padding : padding_) {
+        std::memset(address(padding.operand, launch, area) + padding.byte_offset, 0, padding.bytes);
+    }
+    for (const Zeros& zeros : zeros_) {
+        constexpr std::byte kZero[16] = {};  // one element of any type
+        opbase::strided_copy(storage(zeros.place, launch), zeros.strides, kZero, zeros.source_strides, zeros.shape,
+                             zeros.element_size);
+    }
 }
 
-void Operands::unpack_outputs(const opbase::Launch& launch, std::byte* area) const {
+void Operands::after_run(const opbase::Launch& launch, std::byte* area) const {
     for (const Copy& copy : copies_) {
         const Place& place = places_[copy.operand];
         if (!place.output) continue;

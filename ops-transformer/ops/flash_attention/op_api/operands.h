@@ -25,18 +25,22 @@ class Operands {
     // or repetitions is packed.
     void add_flat_input(const ScoreRequest& request, Operand operand, const char* name,
                         ScoreRequest::TensorField field);
-    const opbase::Tensor& add_attention_out(const ScoreRequest& request);
-    // The engine writes statistics without gaps; any other view gets them from workspace.
-    void add_statistics(const ScoreRequest& request, Operand operand, const char* name,
-                        ScoreRequest::TensorField field);
+    const opbase::Tensor& add_output(const ScoreRequest& request, Operand operand, const char* name,
+                                     ScoreRequest::TensorField field);
+    // An output that the engine writes without gaps from its start; any other view gets it from workspace. `written` is
+    // the number of elements that the engine writes: what lies behind them gets zeros.
+    void add_flat_output(const ScoreRequest& request, Operand operand, const char* name,
+                         ScoreRequest::TensorField field, int64_t written);
+    // An output that the engine does not know: it gets zeros.
+    void add_zeros(const ScoreRequest& request, const char* name, ScoreRequest::TensorField field);
 
     // Workspace for the packed copies; the caller puts it at a 64-byte boundary.
     int64_t workspace_bytes() const { return workspace_bytes_; }
 
     // Phase two. `area` holds workspace_bytes().
     Addresses addresses(const opbase::Launch& launch, std::byte* area) const;
-    void pack_inputs(const opbase::Launch& launch, std::byte* area) const;
-    void unpack_outputs(const opbase::Launch& launch, std::byte* area) const;
+    void before_run(const opbase::Launch& launch, std::byte* area) const;  // packs inputs, writes zeros
+    void after_run(const opbase::Launch& launch, std::byte* area) const;   // unpacks outputs
 
   private:
     struct Place {
@@ -53,13 +57,27 @@ class Operands {
         int64_t element_size;
     };
 
-    void place(Operand operand, const char* name, const aclTensor& tensor, int slot, bool output);
+    // Zeros behind the flat output of an operand.
+    struct Padding {
+        Operand operand;
+        int64_t byte_offset, bytes;
+    };
+    struct Zeros {
+        Place place;
+        opbase::Shape shape, strides, source_strides;
+        int64_t element_size;
+    };
+
+    static Place place_of(const ScoreRequest& request, const char* name, ScoreRequest::TensorField field, bool output);
     enum class Repetition { kKeepOnce, kUnfold };  // of axes with stride 0, in a packed copy
     const opbase::Tensor& add_copy(Operand operand, const char* name, const aclTensor& tensor, Repetition repetition);
-    std::byte* storage(const Place& place, const opbase::Launch& launch) const;
+    static std::byte* storage(const Place& place, const opbase::Launch& launch);
+    std::byte* address(Operand operand, const opbase::Launch& launch, std::byte* area) const;
 
     std::array<Place, kOperandCount> places_;
-    std::vector<Copy> copies_;  // rarely any
+    std::vector<Copy> copies_;  // rarely any, like the next two
+    std::vector<Padding> padding_;
+    std::vector<Zeros> zeros_;
     int64_t workspace_bytes_ = 0;
 };
 

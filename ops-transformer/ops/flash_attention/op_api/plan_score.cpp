@@ -1,11 +1,10 @@
-// Phase one from end to end: checks, problem, plan, and the run that the executor keeps.
+// Phase one of forward from end to end: checks, problem, plan, and the run that the executor keeps.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "ascendcl/log.h"
 #include "engine/decode.h"
@@ -13,10 +12,8 @@
 #include "op_api/checks.h"
 #include "op_api/describe.h"
 #include "op_api/operands.h"
-#include "op_api/score_request.h"
+#include "op_api/planning.h"
 #include "op_api/to_problem.h"
-#include "opbase/error.h"
-#include "opbase/executor.h"
 #include "opbase/parallel.h"
 
 namespace flash_attention {
@@ -30,34 +27,15 @@ struct ScoreRun {
 
     void operator()(const opbase::Launch& launch) const {
         std::byte* area = static_cast<std::byte*>(launch.workspace) + plan.workspace_bytes();
-        operands.pack_inputs(launch, area);
+        operands.before_run(launch, area);
         run_forward(problem, plan, operands.addresses(launch, area), launch.workspace);
-        operands.unpack_outputs(launch, area);
+        operands.after_run(launch, area);
     }
 };
 
-std::vector<void*> storage_addresses(const ScoreRequest& request, std::span<const ScoreRequest::TensorField> fields) {
-    std::vector<void*> addresses;
-    addresses.reserve(fields.size());
-    for (const ScoreRequest::TensorField field : fields) {
-        const aclTensor* tensor = request.*field;
-        addresses.push_back(tensor == nullptr ? nullptr : tensor->data);
-    }
-    return addresses;
-}
-
-ForwardPlan plan_with_kernels(const Problem& problem) {
-    try {
-        return plan_forward(problem);
-    } catch (const UnavailableKernels& error) {
-        ascendcl::warn_once("ASCEND_CPU_ISA", error.what());
-        throw opbase::OperatorError(opbase::kInner, error.what());
-    }
-}
-
 // Arguments without effect, where the interface does not call that an error.
 void warn_about_ineffective(const ScoreRequest& request) {
-    if (request.softmax_out != nullptr && request.softmax_out->count() > 0 && !opbase::is_absent(request.softmax_out)) {
+    if (has_elements(request.softmax_out)) {
         ascendcl::warn_once("softmaxOutOut", "softmaxOutOut is reserved and never written");
     }
     const std::string_view layout = statistics_layout(request);
@@ -88,9 +66,7 @@ ScoreForm check_call(const ScoreRequest& request) {
 
 opbase::Plan make_plan(const ScoreRequest& request) {
     check_required(request);
-    opbase::Plan plan;
-    plan.inputs = storage_addresses(request, request.inputs);
-    plan.outputs = storage_addresses(request, kScoreOutputs);
+    opbase::Plan plan = make_empty_plan(request);
     if (all_outputs_empty(request)) return plan;
 
     ScoreForm form = check_call(request);
@@ -100,7 +76,7 @@ opbase::Plan make_plan(const ScoreRequest& request) {
 
     auto run = std::make_shared<ScoreRun>();
     run->problem = to_problem(request, std::move(form), run->operands);
-    run->plan = plan_with_kernels(run->problem);
+    run->plan = plan_with_kernels([&] { return plan_forward(run->problem); });
     if (request.max_workspace) {
         run->plan.slots = std::max(run->plan.slots, opbase::thread_count());
         run->plan.partial_bytes = most_partial_bytes(run->problem, entries, sizes.q_len, sizes.kv_len);

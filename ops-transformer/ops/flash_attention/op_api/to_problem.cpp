@@ -122,17 +122,20 @@ BiasKind bias_kind(const ScoreRequest& request, BiasForm form) {
     return form == BiasForm::kNone ? BiasKind::kNone : kKinds[request.pse_type];
 }
 
-// The rows of T that belong to no sequence become one more sequence, without keys, whose outputs are zero like theirs.
-void add_remaining_rows(const ScoreSizes& sizes, SequenceLengths& lengths) {
-    const int64_t rows = sizes.q_len - lengths.sum_q;
+// The rows of T that belong to no sequence become one more sequence, without keys, whose outputs are zero like theirs;
+// for backward, so do the keys, without rows.
+void add_remaining(const ScoreRequest& request, const ScoreSizes& sizes, SequenceLengths& lengths) {
+    const int64_t rows = sizes.q_len - lengths.sum_q, keys = sizes.kv_len - lengths.sum_kv;
     if (rows > 0) lengths.sequences.push_back({.q_len = rows});
+    if (request.backward && keys > 0) lengths.sequences.push_back({.kv_len = keys});
 }
 
 // Where the operands of a call lie.
 struct Cursors {
     Cursor query, key, value, query_rope, key_rope, out;
+    Cursor dy, dq, dk, dv, dq_rope, dk_rope;
     MaskCursor mask;
-    BiasCursor bias;
+    BiasCursor bias, dbias;
 };
 
 bool reads_mask(const ScoreForm& form) {
@@ -145,16 +148,23 @@ class ProblemBuilder {
         : request_(request), form_(form), operands_(operands), band_sequence_(band_sequence(request, form.lengths)) {
         has_prefixes_ = form.mask != MaskForm::kNone && (request.sparse_mode == 5 || request.sparse_mode == 6) &&
                         has_valid_prefixes(request, form.lengths);
-        if (request.varlen) add_remaining_rows(form.sizes, form.lengths);
+        if (request.varlen) add_remaining(request, form.sizes, form.lengths);
         const std::vector<Sequence>& sequences = form.lengths.sequences;
         reads_ = !form.sizes.nothing_to_attend() &&
-                 (request.max_workspace ||
+                 ((request.max_workspace && form.sizes.q_len > 0) ||
                   std::any_of(sequences.begin(), sequences.end(), std::mem_fn(&Sequence::has_pairs)));
     }
 
     Problem build() {
         if (reads_) add_inputs();
-        add_outputs();
+        if (!request_.backward) {
+            add_outputs();
+        } else if (reads_) {
+            add_gradients();
+        } else {
+            add_zeros();
+            form_.lengths.sequences.clear();
+        }
         place_sequences();
         return problem();
     }
@@ -165,14 +175,19 @@ class ProblemBuilder {
             opbase::as_bsnd(operands_.add_input(request_, operand, name, field), form_.sizes.layout, heads));
     }
 
+    Cursor output(Operand operand, const char* name, ScoreRequest::TensorField field, int64_t heads) {
+        return make_cursor(
+            opbase::as_bsnd(operands_.add_output(request_, operand, name, field), form_.sizes.layout, heads));
+    }
+
     void add_inputs() {
         const ScoreSizes& sizes = form_.sizes;
         at_.query = input(kQuery, "query", &ScoreRequest::query, sizes.query_heads);
-        at_.key = input(kKey, "key", &ScoreRequest::key, sizes.kv_heads);
+        at_.key = input(kKey, request_.names.key, &ScoreRequest::key, sizes.kv_heads);
         at_.value = input(kValue, "value", &ScoreRequest::value, sizes.kv_heads);
         if (form_.sizes.rope_dim > 0) {
-            at_.query_rope = input(kQueryRope, request_.query_rope_name, &ScoreRequest::query_rope, sizes.query_heads);
-            at_.key_rope = input(kKeyRope, request_.key_rope_name, &ScoreRequest::key_rope, sizes.kv_heads);
+            at_.query_rope = input(kQueryRope, request_.names.query_rope, &ScoreRequest::query_rope, sizes.query_heads);
+            at_.key_rope = input(kKeyRope, request_.names.key_rope, &ScoreRequest::key_rope, sizes.kv_heads);
         }
         add_bias();
         if (!opbase::is_absent(request_.drop_mask)) {
@@ -183,27 +198,89 @@ class ProblemBuilder {
                 operands_.add_input(request_, kAttenMask, "attenMaskOptional", &ScoreRequest::atten_mask), form_.mask);
         }
         if (!opbase::is_absent(request_.sink)) {
-            operands_.add_flat_input(request_, kSink, "sinkOptional", &ScoreRequest::sink);
+            operands_.add_flat_input(request_, kSink, request_.names.sink, &ScoreRequest::sink);
         }
+        if (request_.backward) add_results_of_forward();
+    }
+
+    void add_results_of_forward() {
+        const ArgumentNames& names = request_.names;
+        const int64_t heads = form_.sizes.query_heads;
+        at_.dy = input(kDy, "dy", &ScoreRequest::dy, heads);
+        at_.out = input(kAttentionOut, names.attention_out, &ScoreRequest::attention_out, heads);
+        operands_.add_flat_input(request_, kSoftmaxMax, names.softmax_max, &ScoreRequest::softmax_max);
+        operands_.add_flat_input(request_, kSoftmaxSum, names.softmax_sum, &ScoreRequest::softmax_sum);
     }
 
     void add_bias() {
-        constexpr const char* kName = "realShiftOptional";
+        const char* const name = request_.names.bias;
         if (form_.bias == BiasForm::kNone) return;
         if (form_.bias == BiasForm::kFlatMatrix || form_.bias == BiasForm::kFlatRows) {
-            operands_.add_flat_input(request_, kBias, kName, &ScoreRequest::real_shift);
+            operands_.add_flat_input(request_, kBias, name, &ScoreRequest::bias);
             at_.bias.form = form_.bias;
             return;
         }
-        at_.bias = make_bias_cursor(operands_.add_input(request_, kBias, kName, &ScoreRequest::real_shift), form_.bias);
+        at_.bias = make_bias_cursor(operands_.add_input(request_, kBias, name, &ScoreRequest::bias), form_.bias);
     }
 
     void add_outputs() {
-        operands_.add_statistics(request_, kSoftmaxMax, "softmaxMaxOut", &ScoreRequest::softmax_max);
-        operands_.add_statistics(request_, kSoftmaxSum, "softmaxSumOut", &ScoreRequest::softmax_sum);
+        const ArgumentNames& names = request_.names;
+        const int64_t count = request_.softmax_max->count();
+        operands_.add_flat_output(request_, kSoftmaxMax, names.softmax_max, &ScoreRequest::softmax_max, count);
+        operands_.add_flat_output(request_, kSoftmaxSum, names.softmax_sum, &ScoreRequest::softmax_sum, count);
         if (request_.attention_out->count() == 0) return;
-        at_.out = make_cursor(
-            opbase::as_bsnd(operands_.add_attention_out(request_), form_.sizes.layout, form_.sizes.query_heads));
+        at_.out = output(kAttentionOut, names.attention_out, &ScoreRequest::attention_out, form_.sizes.query_heads);
+    }
+
+    void add_gradients() {
+        const int64_t heads = form_.sizes.query_heads, kv_heads = form_.sizes.kv_heads;
+        at_.dq = output(kDq, "dqOut", &ScoreRequest::dq, heads);
+        at_.dk = output(kDk, "dkOut", &ScoreRequest::dk, kv_heads);
+        at_.dv = output(kDv, "dvOut", &ScoreRequest::dv, kv_heads);
+        if (form_.sizes.rope_dim > 0) {
+            at_.dq_rope = output(kDqRope, "dqRopeOut", &ScoreRequest::dq_rope, heads);
+            at_.dk_rope = output(kDkRope, "dkRopeOut", &ScoreRequest::dk_rope, kv_heads);
+        } else {
+            add_zeros("dqRopeOut", &ScoreRequest::dq_rope);
+            add_zeros("dkRopeOut", &ScoreRequest::dk_rope);
+        }
+        add_dbias();
+        if (!opbase::is_absent(request_.sink)) {
+            operands_.add_flat_output(request_, kDsink, "dsinkOut", &ScoreRequest::dsink, heads);
+        } else {
+            add_zeros("dsinkOut", &ScoreRequest::dsink);
+        }
+    }
+
+    // Like the bias, whose shape it has.
+    void add_dbias() {
+        constexpr const char* kName = "dpseOut";
+        if (!form_.wants_dbias) return add_zeros(kName, &ScoreRequest::dbias);
+        if (form_.bias == BiasForm::kMatrix) {
+            at_.dbias =
+                make_bias_cursor(operands_.add_output(request_, kDbias, kName, &ScoreRequest::dbias), form_.bias);
+            return;
+        }
+        const int64_t heads = form_.sizes.query_heads;
+        const int64_t written = form_.bias == BiasForm::kFlatRows ? saturating_product({heads, form_.lengths.sum_kv})
+                                                                  : pair_count(form_.sizes, form_.lengths);
+        operands_.add_flat_output(request_, kDbias, kName, &ScoreRequest::dbias, written);
+        at_.dbias.form = form_.bias;
+    }
+
+    void add_zeros(const char* name, ScoreRequest::TensorField field) {
+        if (has_elements(request_.*field)) operands_.add_zeros(request_, name, field);
+    }
+
+    // Nothing can be attended to.
+    void add_zeros() {
+        add_zeros("dqOut", &ScoreRequest::dq);
+        add_zeros("dkOut", &ScoreRequest::dk);
+        add_zeros("dvOut", &ScoreRequest::dv);
+        add_zeros("dqRopeOut", &ScoreRequest::dq_rope);
+        add_zeros("dkRopeOut", &ScoreRequest::dk_rope);
+        add_zeros("dpseOut", &ScoreRequest::dbias);
+        add_zeros("dsinkOut", &ScoreRequest::dsink);
     }
 
     // Gives every sequence its offsets and its band. Dense batches lie a batch stride apart; variable lengths follow
@@ -213,13 +290,14 @@ class ProblemBuilder {
         int64_t pairs_before = 0;  // of one head
         int64_t keys_before = 0;   // of varlen; a dense batch of expanded keys may have more than can be counted
         const int64_t heads = form_.sizes.query_heads;
-        const bool drops = !opbase::is_absent(request_.drop_mask);
+        const bool drops = !opbase::is_absent(request_.drop_mask) || makes_drop_mask(request_);
         for (size_t i = 0; i < form_.lengths.sequences.size(); i++) {
             Sequence& s = form_.lengths.sequences[i];
             const auto index = static_cast<int64_t>(i);
             const int64_t batch = request_.varlen ? 0 : index;
             const int64_t first_row = request_.varlen ? rows_before : 0;
             s.out = at_.out.offset(batch, first_row);
+            if (request_.backward) place_gradients(s, batch, first_row, keys_before);
             place_statistics(s, rows_before);
             if (reads_ && s.has_pairs()) {
                 s.query = at_.query.offset(batch, first_row);
@@ -232,6 +310,9 @@ class ProblemBuilder {
                 s.bias = bias_of(at_.bias, form_.lengths, heads, index, pairs_before, keys_before);
                 s.bias.diagonal = diagonal_of(index);
                 s.drop_bit = drops ? heads * pairs_before : 0;
+                if (form_.wants_dbias) {
+                    s.dbias = bias_of(at_.dbias, form_.lengths, heads, index, pairs_before, keys_before);
+                }
             }
             rows_before += s.q_len;
             // Without an operand that has an element for every pair, pairs of expanded tensors may be beyond counting.
@@ -239,6 +320,15 @@ class ProblemBuilder {
             if (request_.varlen) keys_before += s.kv_len;
             if (!reads_) s.kv_len = 0;
         }
+    }
+
+    void place_gradients(Sequence& s, int64_t batch, int64_t first_row, int64_t first_key) const {
+        s.dy = at_.dy.offset(batch, first_row);
+        s.dq = at_.dq.offset(batch, first_row);
+        s.dk = at_.dk.offset(batch, first_key);
+        s.dv = at_.dv.offset(batch, first_key);
+        s.dq_rope = at_.dq_rope.offset(batch, first_row);
+        s.dk_rope = at_.dk_rope.offset(batch, first_key);
     }
 
     // For each sequence one block [heads, rows, 8], the blocks one after another; or [T, heads, 8].
@@ -295,11 +385,21 @@ class ProblemBuilder {
         problem.query_rope = at_.query_rope.strides;
         problem.key_rope = at_.key_rope.strides;
         problem.out = at_.out.strides;
+        problem.dy = at_.dy.strides;
+        problem.dq = at_.dq.strides;
+        problem.dk = at_.dk.strides;
+        problem.dv = at_.dv.strides;
+        problem.dq_rope = at_.dq_rope.strides;
+        problem.dk_rope = at_.dk_rope.strides;
         problem.bias = reads_ ? bias_kind(request_, form_.bias) : BiasKind::kNone;
+        problem.wants_dbias = reads_ && form_.wants_dbias;
         if (form_.bias == BiasForm::kCompressed) {
             problem.bias_full_rows = std::max(kCompressedBiasRows, form_.lengths.max_q);
         }
         problem.has_drop_mask = reads_ && !opbase::is_absent(request_.drop_mask);
+        problem.drop_from_seed = reads_ && makes_drop_mask(request_);
+        problem.drop_seed = request_.seed;
+        problem.drop_offset = request_.offset;
         problem.keep_prob = static_cast<float>(request_.keep_prob);
         problem.has_sink = reads_ && !opbase::is_absent(request_.sink);
         problem.has_mask = reads_ && reads_mask(form_);

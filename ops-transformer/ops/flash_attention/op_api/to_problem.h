@@ -9,7 +9,8 @@
 namespace flash_attention {
 
 // Pre: the request has passed all checks. Adds the operands that the run needs; that can still refuse views that leave
-// their storage and missing data.
+// their storage and missing data. A backward problem without sequences has nothing to compute: all outputs are zeros,
+// which the operands write.
 Problem to_problem(const ScoreRequest& request, ScoreForm form, Operands& operands);
 
 }  // namespace flash_attention
