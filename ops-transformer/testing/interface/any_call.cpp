@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace flash_attention::testing {
 
@@ -42,8 +43,28 @@ Call varlen_call(const std::vector<int64_t>& q_lengths, const std::vector<int64_
     return call;
 }
 
+Call backward_of(Call forward, Version version) {
+    Call call = std::move(forward);
+    call.version = version;
+    call.dy = call.out;
+    call.dq = call.query;
+    call.dk = call.key;
+    call.dv = call.value;
+    call.dq_rope = call.query_rope;
+    call.dk_rope = call.key_rope;
+    call.dsink = call.sink;
+    return call;
+}
+
+Call backward_of(Call forward) {
+    const bool dense = traits(forward.version).dense;
+    return backward_of(std::move(forward), dense ? Version::kGrad : Version::kUnpaddingGrad);
+}
+
 void set_dtype(Call& call, aclDataType dtype) {
-    for (Tensor* tensor : {&call.query, &call.key, &call.value, &call.out}) (*tensor)->dtype = dtype;
+    for (Tensor* tensor : {&call.query, &call.key, &call.value, &call.out, &call.dy, &call.dq, &call.dk, &call.dv}) {
+        if (tensor->has_value()) (*tensor)->dtype = dtype;
+    }
 }
 
 }  // namespace flash_attention::testing

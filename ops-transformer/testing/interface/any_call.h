@@ -48,6 +48,8 @@ struct Call {
     const char* softmax_out_layout = nullptr;
     int64_t seed = 0, offset = 0;
     Tensor max, sum, softmax_out, out;
+    // Of backward, where max, sum, softmax_out and out are the inputs that forward has written.
+    Tensor dy, d_scale_dy, d_scale_o, dq, dk, dv, dq_rope, dk_rope, dpse, dsink;
     bool null_workspace_size = false, null_executor = false;
     Fill fill = Fill::kCounting;
     // Which bytes of the mask are 1, by their index in row-major order of the mask's shape.
@@ -55,6 +57,7 @@ struct Call {
     std::function<float(int64_t)> bias = {};  // what realShift holds, likewise; empty: what `fill` says
 
     const char* name() const { return traits(version).name; }
+    bool backward() const { return traits(version).backward; }
 };
 
 struct Sizes {
@@ -66,7 +69,12 @@ Call dense_call(const char* layout = "BNSD", const Sizes& sizes = {});
 Call varlen_call(const std::vector<int64_t>& q_lengths = {3, 0, 4}, const std::vector<int64_t>& kv_lengths = {5, 2, 4},
                  int64_t n = 4, int64_t nkv = 2, int64_t d = 8);
 
-// Sets the element type of query, key, value and attentionOut.
+// The backward call of a forward call: first version of its kind, or the one that is given. dq, dk, dv, and the
+// gradients of rope parts and sink where they are; no dpse.
+Call backward_of(Call forward);
+Call backward_of(Call forward, Version version);
+
+// Sets the element type of query, key, value, attentionOut and, of a backward call, of what has the same.
 void set_dtype(Call& call, aclDataType dtype);
 
 // Tensors without memory, for calls that are refused before anything is read and for compressed masks.

@@ -32,6 +32,22 @@ inline constexpr TensorField kTensors[] = {
     {&Call::out, &ScoreArguments::out},
 };
 
+// Those that only backward has.
+inline constexpr TensorField kGradTensors[] = {
+    {&Call::dy, &ScoreArguments::dy},
+    {&Call::d_scale_dy, &ScoreArguments::d_scale_dy},
+    {&Call::d_scale_o, &ScoreArguments::d_scale_o},
+    {&Call::dq, &ScoreArguments::dq},
+    {&Call::dk, &ScoreArguments::dk},
+    {&Call::dv, &ScoreArguments::dv},
+    {&Call::dq_rope, &ScoreArguments::dq_rope},
+    {&Call::dk_rope, &ScoreArguments::dk_rope},
+    {&Call::dpse, &ScoreArguments::dpse},
+    {&Call::dsink, &ScoreArguments::dsink},
+};
+inline constexpr Tensor Call::*kGradients[] = {&Call::dq,      &Call::dk,   &Call::dv,   &Call::dq_rope,
+                                               &Call::dk_rope, &Call::dpse, &Call::dsink};
+
 struct ListField {
     List Call::*from;
     const aclIntArray* ScoreArguments::*to;
@@ -42,7 +58,7 @@ inline constexpr ListField kLists[] = {
     {&Call::kv_start, &ScoreArguments::kv_start},
 };
 
-// Including softmaxOut, which is never written.
+// Of forward; including softmaxOut, which is never written.
 inline bool is_output(const TensorField& field) {
     return field.from == &Call::max || field.from == &Call::sum || field.from == &Call::softmax_out ||
            field.from == &Call::out;

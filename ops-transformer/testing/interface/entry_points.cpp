@@ -1,11 +1,11 @@
 #include "entry_points.h"
 
-#include <tuple>
+#include "entry_point_pieces.h"
 
 namespace flash_attention::testing {
 namespace {
 
-constexpr VersionTraits kTraits[kVersionCount] = {
+constexpr VersionTraits kTraits[kVersionCount + kGradVersionCount] = {
     {.name = "aclnnFlashAttentionScore", .dense = true},
     {.name = "aclnnFlashAttentionScoreV2", .dense = true, .pse_type = true},
     {.name = "aclnnFlashAttentionScoreV3", .dense = true, .pse_type = true, .sink = true},
@@ -34,18 +34,43 @@ constexpr VersionTraits kTraits[kVersionCount] = {
      .rope = true,
      .softmax_layout = true,
      .dropout = false},
+    {.name = "aclnnFlashAttentionScoreGrad", .dense = true, .backward = true},
+    {.name = "aclnnFlashAttentionScoreGradV2", .dense = true, .pse_type = true, .backward = true},
+    {.name = "aclnnFlashAttentionScoreGradV3", .dense = true, .pse_type = true, .sink = true, .backward = true},
+    {.name = "aclnnFlashAttentionScoreGradV4",
+     .dense = true,
+     .tnd = true,
+     .pse_type = true,
+     .sink = true,
+     .rope = true,
+     .softmax_layout = true,
+     .everything = true,
+     .backward = true},
+    {.name = "aclnnFlashAttentionUnpaddingScoreGrad", .tnd = true, .backward = true},
+    {.name = "aclnnFlashAttentionUnpaddingScoreGradV2", .tnd = true, .pse_type = true, .backward = true},
+    {.name = "aclnnFlashAttentionUnpaddingScoreGradV3", .tnd = true, .pse_type = true, .rope = true, .backward = true},
+    {.name = "aclnnFlashAttentionUnpaddingScoreGradV4", .tnd = true, .softmax_layout = true, .backward = true},
+    {.name = "aclnnFlashAttentionUnpaddingScoreGradV5",
+     .tnd = true,
+     .pse_type = true,
+     .sink = true,
+     .rope = true,
+     .softmax_layout = true,
+     .backward = true},
+    {.name = "aclnnFlashAttentionUnpaddingScoreGradV5",
+     .tnd = true,
+     .pse_type = true,
+     .sink = true,
+     .rope = true,
+     .softmax_layout = true,
+     .dropout = false,
+     .backward = true},
 };
 
-// Every signature is a row of the same pieces; the compiler checks the row against the prototype.
-template <class Function, class... Pieces>
-aclnnStatus call(Function function, const Pieces&... pieces) {
-    return std::apply(function, std::tuple_cat(pieces...));
-}
-
-std::vector<Version> all_versions() {
+std::vector<Version> versions_with(bool VersionTraits::*property, bool backward) {
     std::vector<Version> versions;
-    for (int i = 0; i < kVersionCount; i++) versions.push_back(static_cast<Version>(i));
-    return versions;
+    for (int i = 0; i < kVersionCount + kGradVersionCount; i++) versions.push_back(static_cast<Version>(i));
+    return only(only(std::move(versions), &VersionTraits::backward, backward), property);
 }
 
 }  // namespace
@@ -60,18 +85,31 @@ std::vector<Version> only(std::vector<Version> versions, bool VersionTraits::*pr
 }
 
 std::vector<Version> dense_versions() {
-    return only(all_versions(), &VersionTraits::dense);
+    return versions_with(&VersionTraits::dense, false);
 }
 
 std::vector<Version> tnd_versions() {
-    return only(all_versions(), &VersionTraits::tnd);
+    return versions_with(&VersionTraits::tnd, false);
 }
 
 std::vector<Version> varlen_versions() {
     return only(tnd_versions(), &VersionTraits::dense, false);
 }
 
+std::vector<Version> dense_grad_versions() {
+    return versions_with(&VersionTraits::dense, true);
+}
+
+std::vector<Version> tnd_grad_versions() {
+    return versions_with(&VersionTraits::tnd, true);
+}
+
+std::vector<Version> unpadding_grad_versions() {
+    return only(tnd_grad_versions(), &VersionTraits::dense, false);
+}
+
 aclnnStatus phase_one(Version version, const ScoreArguments& a) {
+    if (traits(version).backward) return grad_phase_one(version, a);
     // Groups that always come together, and single ones.
     const std::tuple modifiers{a.real_shift, a.drop_mask, a.padding_mask, a.atten_mask};
     const std::tuple scales{a.d_scale_q, a.d_scale_k, a.d_scale_v};
@@ -122,17 +160,34 @@ aclnnStatus phase_one(Version version, const ScoreArguments& a) {
                                                       : aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize,
                         query, query_rope, key, key_rope, value, modifiers, sink, prefix, ends, starts, numbers,
                         pse_type, softmax_layout, results);
+        default:
+            return -1;
     }
-    return -1;
 }
 
 aclnnStatus phase_two(Version version, void* workspace, uint64_t workspace_size, aclOpExecutor* executor,
                       aclrtStream stream) {
-    constexpr decltype(&aclnnFlashAttentionScore) kRun[kVersionCount] = {
-        aclnnFlashAttentionScore,         aclnnFlashAttentionScoreV2,       aclnnFlashAttentionScoreV3,
-        aclnnFlashAttentionScoreV4,       aclnnFlashAttentionVarLenScore,   aclnnFlashAttentionVarLenScoreV2,
-        aclnnFlashAttentionVarLenScoreV3, aclnnFlashAttentionVarLenScoreV4, aclnnFlashAttentionVarLenScoreV5,
+    constexpr decltype(&aclnnFlashAttentionScore) kRun[kVersionCount + kGradVersionCount] = {
+        aclnnFlashAttentionScore,
+        aclnnFlashAttentionScoreV2,
+        aclnnFlashAttentionScoreV3,
+        aclnnFlashAttentionScoreV4,
+        aclnnFlashAttentionVarLenScore,
+        aclnnFlashAttentionVarLenScoreV2,
+        aclnnFlashAttentionVarLenScoreV3,
+        aclnnFlashAttentionVarLenScoreV4,
         aclnnFlashAttentionVarLenScoreV5,
+        aclnnFlashAttentionVarLenScoreV5,
+        aclnnFlashAttentionScoreGrad,
+        aclnnFlashAttentionScoreGradV2,
+        aclnnFlashAttentionScoreGradV3,
+        aclnnFlashAttentionScoreGradV4,
+        aclnnFlashAttentionUnpaddingScoreGrad,
+        aclnnFlashAttentionUnpaddingScoreGradV2,
+        aclnnFlashAttentionUnpaddingScoreGradV3,
+        aclnnFlashAttentionUnpaddingScoreGradV4,
+        aclnnFlashAttentionUnpaddingScoreGradV5,
+        aclnnFlashAttentionUnpaddingScoreGradV5,
     };
     return kRun[static_cast<int>(version)](workspace, workspace_size, executor, stream);
 }

@@ -1,5 +1,5 @@
-// The ten first-phase functions of forward attention behind one: all arguments in one struct, of which each version
-// passes those that it has.
+// The first-phase functions of attention, forward and backward, behind one: all arguments in one struct, of which each
+// version passes those that it has.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "acl/acl.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
+#include "aclnnop/aclnn_flash_attention_score_grad.h"
 
 namespace flash_attention::testing {
 
@@ -22,8 +23,20 @@ enum class Version {
     kVarLenV4,
     kVarLenV5,
     kVarLenV5Max,  // ...V5GetMaxWorkspaceSize, whose executor runs in V5
+    // Backward.
+    kGrad,
+    kGradV2,
+    kGradV3,
+    kGradV4,
+    kUnpaddingGrad,
+    kUnpaddingGradV2,
+    kUnpaddingGradV3,
+    kUnpaddingGradV4,
+    kUnpaddingGradV5,
+    kUnpaddingGradV5Max,
 };
-inline constexpr int kVersionCount = 10;
+inline constexpr int kVersionCount = 10;      // of forward, which come first
+inline constexpr int kGradVersionCount = 10;  // of backward
 
 // What a version takes besides the arguments of all.
 struct VersionTraits {
@@ -36,16 +49,21 @@ struct VersionTraits {
     bool softmax_layout = false;
     bool dropout = true;      // false: dropMaskOptional and keepProb are not looked at
     bool everything = false;  // scales of quantised attention, outDtype, seed and offset
+    bool backward = false;
 };
 const VersionTraits& traits(Version version);
 
-std::vector<Version> dense_versions();   // those that take dense layouts
-std::vector<Version> tnd_versions();     // those that take TND, ScoreV4 among them
-std::vector<Version> varlen_versions();  // those that take nothing but TND
+std::vector<Version> dense_versions();       // those of forward that take dense layouts
+std::vector<Version> tnd_versions();         // those that take TND, ScoreV4 among them
+std::vector<Version> varlen_versions();      // those that take nothing but TND
+std::vector<Version> dense_grad_versions();  // the same of backward
+std::vector<Version> tnd_grad_versions();
+std::vector<Version> unpadding_grad_versions();
 // Those of `versions` that have a property, or have it not.
 std::vector<Version> only(std::vector<Version> versions, bool VersionTraits::*property, bool has = true);
 
-// In the order of the largest signatures; names as there, without "Optional".
+// In the order of the largest signatures of forward, then what only backward has; names as there, without "Optional".
+// Backward gets the statistics, the output and the bias of forward under other names.
 struct ScoreArguments {
     const aclTensor* query = nullptr;
     const aclTensor* query_rope = nullptr;
@@ -82,6 +100,16 @@ struct ScoreArguments {
     const aclTensor* sum = nullptr;
     const aclTensor* softmax_out = nullptr;
     const aclTensor* out = nullptr;
+    const aclTensor* dy = nullptr;
+    const aclTensor* d_scale_dy = nullptr;
+    const aclTensor* d_scale_o = nullptr;
+    const aclTensor* dq = nullptr;
+    const aclTensor* dk = nullptr;
+    const aclTensor* dv = nullptr;
+    const aclTensor* dq_rope = nullptr;
+    const aclTensor* dk_rope = nullptr;
+    const aclTensor* dpse = nullptr;
+    const aclTensor* dsink = nullptr;
     uint64_t* workspace_size = nullptr;
     aclOpExecutor** executor = nullptr;
 };

@@ -103,6 +103,15 @@ class Operand {
         return std::all_of(memory_.begin(), memory_.end(), [](std::byte b) { return b == kGuard; });
     }
 
+    // Elements of the view that still have the guard pattern.
+    int64_t unwritten() {
+        int64_t count = 0;
+        for_each([&](int64_t, std::byte* at) {
+            count += std::all_of(at, at + bytes_, [](std::byte b) { return b == kGuard; });
+        });
+        return count;
+    }
+
     // Nothing but the elements of the view differs from the guard pattern.
     bool surroundings_untouched() {
         std::vector<std::byte> copy = memory_;
@@ -159,9 +168,12 @@ class Arguments {
   public:
     explicit Arguments(const Call& call) {
         for (const TensorField& field : kTensors) {
-            operands_.push_back(std::make_unique<Operand>(call.*field.from, static_cast<int>(operands_.size())));
-            c_.*field.to = operands_.back()->tensor();
-            if (!is_output(field)) fill(call, field, *operands_.back());
+            add(call, field);
+            if (call.backward() || !is_output(field)) fill(call, field, *operands_.back());
+        }
+        for (const TensorField& field : kGradTensors) {
+            add(call, field);
+            if (field.from == &Call::dy) fill(call, field, *operands_.back());
         }
         for (const ListField& field : kLists) {
             lists_.push_back(std::make_unique<ListArgument>(call.*field.from));
@@ -173,12 +185,27 @@ class Arguments {
     ScoreArguments& c() { return c_; }
 
     Operand& operator[](Tensor Call::*from) {
-        const auto found = std::find_if(std::begin(kTensors), std::end(kTensors),
-                                        [&](const TensorField& field) { return field.from == from; });
-        return *operands_[found - std::begin(kTensors)];
+        return *operands_[std::find(places_.begin(), places_.end(), from) - places_.begin()];
+    }
+
+    // What the call writes, present or not.
+    std::vector<Operand*> outputs(const Call& call) {
+        std::vector<Operand*> outputs;
+        if (call.backward()) {
+            for (Tensor Call::*from : kGradients) outputs.push_back(&(*this)[from]);
+        } else {
+            outputs = {&(*this)[&Call::max], &(*this)[&Call::sum], &(*this)[&Call::out]};
+        }
+        return outputs;
     }
 
   private:
+    void add(const Call& call, const TensorField& field) {
+        places_.push_back(field.from);
+        operands_.push_back(std::make_unique<Operand>(call.*field.from, static_cast<int>(operands_.size())));
+        c_.*field.to = operands_.back()->tensor();
+    }
+
     static void fill(const Call& call, const TensorField& field, Operand& operand) {
         const bool noise = call.fill == Fill::kNoise;
         if (field.from == &Call::mask) {
@@ -194,6 +221,7 @@ class Arguments {
         }
     }
 
+    std::vector<Tensor Call::*> places_;  // of the operands
     std::vector<std::unique_ptr<Operand>> operands_;
     std::vector<std::unique_ptr<ListArgument>> lists_;
     ScoreArguments c_;
@@ -208,7 +236,17 @@ void expect_passable(const Call& call) {
     EXPECT_TRUE(has.softmax_layout || call.softmax_out_layout == nullptr);
     EXPECT_TRUE(has.tnd || (!call.q_ends && !call.kv_ends));
     EXPECT_TRUE(has.everything || (!call.d_scale_q && !call.d_scale_k && !call.d_scale_v && call.out_dtype == 0 &&
-                                   call.seed == 0 && call.offset == 0));
+                                   call.seed == 0 && call.offset == 0 && !call.d_scale_dy && !call.d_scale_o));
+    const bool has_gradients = call.dy || call.dq || call.dk || call.dv || call.dpse || call.d_scale_dy;
+    EXPECT_TRUE(has.backward || !has_gradients);
+    EXPECT_TRUE((has.backward && has.rope) || (!call.dq_rope && !call.dk_rope));
+    EXPECT_TRUE((has.backward && has.sink) || !call.dsink);
+}
+
+std::vector<std::vector<float>> read_all(const std::vector<Operand*>& operands) {
+    std::vector<std::vector<float>> values;
+    for (Operand* operand : operands) values.push_back(operand->read());
+    return values;
 }
 
 std::string recent_text() {
@@ -230,20 +268,25 @@ Outcome run(const Call& call, bool only_phase_one) {
     outcome.code = phase_one(call.version, arguments.c());
     outcome.text = recent_text();
     outcome.executor_is_null = call.null_executor || executor == nullptr;
-    Operand &max = arguments[&Call::max], &sum = arguments[&Call::sum], &out = arguments[&Call::out];
+    const std::vector<Operand*> outputs = arguments.outputs(call);
     if (outcome.code == 0 && only_phase_one) aclDestroyAclOpExecutor(executor);
     if (outcome.code == 0 && !only_phase_one) {
         const std::unique_ptr<std::byte[]> workspace(new std::byte[outcome.workspace_size]);
         std::fill_n(workspace.get(), outcome.workspace_size, std::byte{0xFF});
         outcome.code = phase_two(call.version, workspace.get(), outcome.workspace_size, executor, nullptr);
         outcome.text = recent_text();
-        outcome.max = max.read();
-        outcome.sum = sum.read();
-        outcome.out = out.read();
-        for (Operand* output : {&max, &sum, &out}) EXPECT_TRUE(output->surroundings_untouched());
+        if (!call.backward()) {
+            outcome.max = outputs[0]->read();
+            outcome.sum = outputs[1]->read();
+            outcome.out = outputs[2]->read();
+        }
+        for (Operand* output : outputs) EXPECT_TRUE(output->surroundings_untouched());
+        for (Operand* output : outputs) outcome.unwritten += output->unwritten();
+        if (call.backward()) outcome.gradients = read_all(outputs);
     }
-    EXPECT_TRUE(arguments[&Call::softmax_out].untouched());
-    outcome.outputs_untouched = max.untouched() && sum.untouched() && out.untouched();
+    EXPECT_TRUE(call.backward() || arguments[&Call::softmax_out].untouched());
+    outcome.outputs_untouched =
+        std::all_of(outputs.begin(), outputs.end(), [](const Operand* output) { return output->untouched(); });
     return outcome;
 }
 
@@ -344,9 +387,20 @@ void expect_all_refused(const std::vector<Version>& versions, Call (*make_call)(
             const Outcome good = run(call);
             EXPECT_EQ(good.code, 0) << good.text;
             EXPECT_EQ(good.text, "");
-            EXPECT_FALSE(good.outputs_untouched);
+            EXPECT_EQ(good.unwritten, 0);
         }
     }
+}
+
+void expect_order(Call (*legal)(), const std::vector<Mistake>& mistakes) {
+    for (size_t first = 0; first < mistakes.size(); first++) {
+        SCOPED_TRACE(mistakes[first]);
+        Call call = legal();
+        for (size_t i = mistakes.size(); i-- > first;) mistakes[i].make(call);
+        expect_refused(call, mistakes[first].code, mistakes[first].sentence);
+    }
+    const Outcome good = run(legal());
+    EXPECT_EQ(good.code, 0) << good.text;
 }
 
 }  // namespace flash_attention::testing

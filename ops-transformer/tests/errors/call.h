@@ -16,9 +16,12 @@ struct Outcome {
     aclnnStatus code = 0;  // of phase one, and if that is 0 of phase two
     std::string text;      // of aclGetRecentErrMsg after the last phase
     uint64_t workspace_size = 0;
-    std::vector<float> max, sum, out;  // elements in row-major order
-    bool outputs_untouched = true;     // including everything around the views
-    bool executor_is_null = true;      // after phase one
+    std::vector<float> max, sum, out;  // of forward: elements in row-major order
+    std::vector<std::vector<float>>
+        gradients;                  // likewise of backward, in the order of kGradients; absent ones are empty
+    int64_t unwritten = 0;          // elements of outputs that the run left as they were
+    bool outputs_untouched = true;  // including everything around the views
+    bool executor_is_null = true;   // after phase one
 };
 
 // Runs both phases, or only the first.
@@ -53,5 +56,9 @@ std::ostream& operator<<(std::ostream& stream, const Mistake& mistake);
 // again.
 void expect_all_refused(const std::vector<Version>& versions, Call (*make_call)(),
                         std::initializer_list<Mistake> mistakes);
+
+// `mistakes` in the order in which they are reported; a later one must not undo an earlier one. Starts with all of them
+// in one call and mends one after the other.
+void expect_order(Call (*legal)(), const std::vector<Mistake>& mistakes);
 
 }  // namespace flash_attention::testing

@@ -10,17 +10,6 @@
 namespace flash_attention::testing {
 namespace {
 
-// `mistakes` in the order in which they are reported; a later one must not undo an earlier one.
-void expect_order(Call (*legal)(), const std::vector<Mistake>& mistakes) {
-    for (size_t first = 0; first < mistakes.size(); first++) {
-        SCOPED_TRACE(mistakes[first]);
-        Call call = legal();
-        for (size_t i = mistakes.size(); i-- > first;) mistakes[i].make(call);
-        expect_refused(call, mistakes[first].code, mistakes[first].sentence);
-    }
-    EXPECT_EQ(run(legal()).code, 0);
-}
-
 const Mistake kNullQuery{"null query", [](Call& c) { c.query.reset(); }, "query cannot be nullptr", 161001};
 const Mistake kFormat{"format", [](Call& c) { c.key->format = ACL_FORMAT_FRACTAL_NZ; },
                       "key format FRACTAL_NZ is not supported: expected ND"};
