@@ -81,22 +81,21 @@ double Bias::from_slope(const Sequence& s, int64_t head, int64_t i, int64_t j) c
     return slope * -(a.pse_type == 2 ? distance : std::sqrt(distance));
 }
 
+bool Bias::has_gradient() const {
+    return given() && form_ != Form::kLastRows && form_ != Form::kSlopes;
+}
+
+int64_t Bias::entry(const Sequence& s, int64_t head, int64_t i, int64_t j) const {
+    if (form_ == Form::kPacked) return heads_ * s.pairs_begin + (head * s.q_len + i) * s.kv_len + j;
+    if (form_ == Form::kPackedOneRow) return heads_ * s.kv_begin + head * s.kv_len + j;
+    const int64_t rows = arguments_.real_shift->shape[2];
+    return (matrix(s, head) * rows + (rows == 1 ? 0 : i)) * s.kv_len + j;
+}
+
 double Bias::at(const Sequence& s, int64_t head, int64_t i, int64_t j) const {
-    switch (form_) {
-        case Form::kMatrices: {
-            const int64_t rows = arguments_.real_shift->shape[2];
-            return stored((matrix(s, head) * rows + (rows == 1 ? 0 : i)) * s.kv_len + j);
-        }
-        case Form::kLastRows:
-            return from_last_rows(s, head, i, j);
-        case Form::kPacked:
-            return stored(heads_ * s.pairs_begin + (head * s.q_len + i) * s.kv_len + j);
-        case Form::kPackedOneRow:
-            return stored(heads_ * s.kv_begin + head * s.kv_len + j);
-        case Form::kSlopes:
-            return from_slope(s, head, i, j);
-    }
-    return 0;
+    if (form_ == Form::kLastRows) return from_last_rows(s, head, i, j);
+    if (form_ == Form::kSlopes) return from_slope(s, head, i, j);
+    return stored(entry(s, head, i, j));
 }
 
 bool Bias::hides(double bias) const {

@@ -15,6 +15,11 @@ class Bias {
     bool inside_scale() const { return arguments_.pse_type == 1; }
     // What is added for row i of head n and key j, both counted from the start of the sequence.
     double at(const Sequence& sequence, int64_t head, int64_t i, int64_t j) const;
+    // Whether the bias is stored as a tensor with an entry of its own for each row or for all rows of a key, so that it
+    // has a gradient of that shape. A compressed bias and slopes have none.
+    bool has_gradient() const;
+    // The entry that row i and key j read, of a bias that has a gradient.
+    int64_t entry(const Sequence& sequence, int64_t head, int64_t i, int64_t j) const;
     // Minus infinity in a given tensor takes the key away like a mask. (Generated values are only numbers.)
     bool hides(double bias) const;
 
