@@ -1,20 +1,37 @@
-"""docs/entry_points.md lists the functions and arguments that the header declares."""
+"""docs/entry_points.md lists the functions and arguments that the headers declare."""
 
 import re
 
 import pytest
 
-HEADER = "ops-transformer/include/aclnnop/aclnn_flash_attention_score.h"
+# For each direction: its header, the first phase that gives a bound, the operator whose arguments that has, and how many
+# arguments at the end of the first phase are the same in all versions.
+DIRECTIONS = {
+    "forward": ("aclnn_flash_attention_score.h", "aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize",
+                "aclnnFlashAttentionVarLenScoreV5", 6),
+    "backward": ("aclnn_flash_attention_score_grad.h", "aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize",
+                 "aclnnFlashAttentionUnpaddingScoreGradV5", 2),
+}
 PHASE_ONE = "GetWorkspaceSize"
-LARGEST = "aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize"
 PHASE_TWO = [("void*", "workspace"), ("uint64_t", "workspaceSize"), ("aclOpExecutor*", "executor"),
              ("const aclrtStream", "stream")]
 
 
+@pytest.fixture(scope="module", params=DIRECTIONS)
+def direction(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def functions(run):
+def bound(direction):
+    return DIRECTIONS[direction][1]
+
+
+@pytest.fixture(scope="module")
+def functions(run, direction):
     """For each function of the header its arguments as (type, name), in order."""
-    text = re.sub(r"//.*", "", (run.ROOT / HEADER).read_text(encoding="utf-8"))
+    header = run.ROOT / "ops-transformer/include/aclnnop" / DIRECTIONS[direction][0]
+    text = re.sub(r"//.*", "", header.read_text(encoding="utf-8"))
     found = re.findall(r"ACL_FUNC_VISIBILITY\s+aclnnStatus\s+(\w+)\(([^)]*)\)", text)
     split = re.compile(r"(.*?)\s*(\w+)", re.DOTALL)
     return {name: [split.fullmatch(argument.strip()).groups() for argument in arguments.split(",")]
@@ -22,16 +39,17 @@ def functions(run):
 
 
 @pytest.fixture(scope="module")
-def operators(functions):
+def operators(functions, bound):
     """Name of the operator -> arguments of its first phase."""
     return {name.removesuffix(PHASE_ONE): arguments for name, arguments in functions.items()
-            if name.endswith(PHASE_ONE) and name != LARGEST}
+            if name.endswith(PHASE_ONE) and name != bound}
 
 
 @pytest.fixture(scope="module")
-def tables(run):
-    """The tables of the page: a list of rows, each a list of cells."""
+def tables(run, direction):
+    """The tables of the direction's part of the page: a list of rows, each a list of cells."""
     text = (run.ROOT / "docs/entry_points.md").read_text(encoding="utf-8")
+    (text,) = re.findall(rf"^## {direction.capitalize()}\n((?:(?!## ).*\n)*)", text, re.MULTILINE)
     blocks = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
     return [[[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines() if "|---" not in line]
             for block in blocks]
@@ -53,10 +71,10 @@ def matrix(operators):
     return rows
 
 
-def test_every_function_is_listed(functions, operators, tables):
+def test_every_function_is_listed(functions, operators, tables, bound):
     listed = [re.findall(r"`(\w+)`", row[0])[0] for row in tables[0][1:]]
-    assert listed == [*operators, LARGEST]
-    assert set(functions) == {name + phase for name in operators for phase in (PHASE_ONE, "")} | {LARGEST}
+    assert listed == [*operators, bound]
+    assert set(functions) == {name + phase for name in operators for phase in (PHASE_ONE, "")} | {bound}
 
 
 def test_arguments(operators, tables):
@@ -68,9 +86,10 @@ def test_arguments(operators, tables):
     assert table[1:] == expected, f"the rows should be\n{text}"
 
 
-def test_phases_are_alike(functions, operators):
+def test_phases_are_alike(functions, operators, direction, bound):
     """What the page says without a table: all second phases are alike, and all first ones end in the same way."""
+    _, _, largest, same = DIRECTIONS[direction]
     assert all(functions[name] == PHASE_TWO for name in operators)
-    ends = {tuple(arguments[-6:]) for arguments in operators.values()}
+    ends = {tuple(arguments[-same:]) for arguments in operators.values()}
     assert len(ends) == 1
-    assert functions[LARGEST] == operators["aclnnFlashAttentionVarLenScoreV5"]
+    assert functions[bound] == operators[largest]

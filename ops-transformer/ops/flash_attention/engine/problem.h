@@ -92,7 +92,8 @@ struct Problem {
     RowStrides dy, dq, dk, dv, dq_rope, dk_rope;  // of backward
     int64_t rope_dim = 0;                         // 0: no rope part
     BiasKind bias = BiasKind::kNone;
-    bool wants_dbias = false;    // bias is a tensor, stored for every row or one for all rows
+    bool wants_dbias = false;    // bias is a tensor, stored for every row or one for all rows; the gradient is that of
+                                 // sequences with pairs
     int64_t bias_full_rows = 0;  // rows of the matrix that a compressed bias stands for; 0: every row is stored
     bool has_drop_mask = false;
     bool drop_from_seed = false;  // the bits that a mask would have are made from seed and offset, for the query's type

@@ -118,12 +118,14 @@ const Tensor& Operands::add_output(const ScoreRequest& request, Operand operand,
 }
 
 void Operands::add_flat_output(const ScoreRequest& request, Operand operand, const char* name,
-                               ScoreRequest::TensorField field, int64_t written) {
+                               ScoreRequest::TensorField field) {
     const aclTensor& tensor = *(request.*field);
     places_[operand] = place_of(request, name, field, true);
     if (!tensor.is_contiguous()) add_copy(operand, name, tensor, Repetition::kUnfold);
-    const int64_t size = opbase::element_size(tensor.dtype);
-    if (written < tensor.count()) padding_.push_back({operand, written * size, (tensor.count() - written) * size});
+}
+
+void Operands::zero_elements(Operand operand, int64_t first, int64_t count, int64_t element_size) {
+    if (count > 0) zero_bytes_.push_back({operand, first * element_size, count * element_size});
 }
 
 void Operands::add_zeros(const ScoreRequest& request, const char* name, ScoreRequest::TensorField field) {
@@ -157,8 +159,8 @@ void Operands::before_run(const opbase::Launch& launch, std::byte* area) const {
         opbase::strided_copy(area + place.workspace_at, copy.packed.strides, storage(place, launch), copy.strides,
                              copy.copied, copy.element_size);
     }
-    for (const Padding& padding : padding_) {
-        std::memset(address(padding.operand, launch, area) + padding.byte_offset, 0, padding.bytes);
+    for (const ZeroBytes& zero : zero_bytes_) {
+        std::memset(address(zero.operand, launch, area) + zero.byte_offset, 0, zero.bytes);
     }
     for (const Zeros& zeros : zeros_) {
         constexpr std::byte kZero[16] = {};  // one element of any type

@@ -27,10 +27,11 @@ class Operands {
                         ScoreRequest::TensorField field);
     const opbase::Tensor& add_output(const ScoreRequest& request, Operand operand, const char* name,
                                      ScoreRequest::TensorField field);
-    // An output that the engine writes without gaps from its start; any other view gets it from workspace. `written` is
-    // the number of elements that the engine writes: what lies behind them gets zeros.
+    // An output that the engine writes one element after another; any other view gets it from workspace.
     void add_flat_output(const ScoreRequest& request, Operand operand, const char* name,
-                         ScoreRequest::TensorField field, int64_t written);
+                         ScoreRequest::TensorField field);
+    // Elements of a flat output that the engine does not write.
+    void zero_elements(Operand operand, int64_t first, int64_t count, int64_t element_size);
     // An output that the engine does not know: it gets zeros.
     void add_zeros(const ScoreRequest& request, const char* name, ScoreRequest::TensorField field);
 
@@ -57,8 +58,8 @@ class Operands {
         int64_t element_size;
     };
 
-    // Zeros behind the flat output of an operand.
-    struct Padding {
+    // A part of a flat output.
+    struct ZeroBytes {
         Operand operand;
         int64_t byte_offset, bytes;
     };
@@ -76,7 +77,7 @@ class Operands {
 
     std::array<Place, kOperandCount> places_;
     std::vector<Copy> copies_;  // rarely any, like the next two
-    std::vector<Padding> padding_;
+    std::vector<ZeroBytes> zero_bytes_;
     std::vector<Zeros> zeros_;
     int64_t workspace_bytes_ = 0;
 };

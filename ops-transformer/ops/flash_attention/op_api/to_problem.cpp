@@ -225,9 +225,8 @@ class ProblemBuilder {
 
     void add_outputs() {
         const ArgumentNames& names = request_.names;
-        const int64_t count = request_.softmax_max->count();
-        operands_.add_flat_output(request_, kSoftmaxMax, names.softmax_max, &ScoreRequest::softmax_max, count);
-        operands_.add_flat_output(request_, kSoftmaxSum, names.softmax_sum, &ScoreRequest::softmax_sum, count);
+        operands_.add_flat_output(request_, kSoftmaxMax, names.softmax_max, &ScoreRequest::softmax_max);
+        operands_.add_flat_output(request_, kSoftmaxSum, names.softmax_sum, &ScoreRequest::softmax_sum);
         if (request_.attention_out->count() == 0) return;
         at_.out = output(kAttentionOut, names.attention_out, &ScoreRequest::attention_out, form_.sizes.query_heads);
     }
@@ -246,7 +245,7 @@ class ProblemBuilder {
         }
         add_dbias();
         if (!opbase::is_absent(request_.sink)) {
-            operands_.add_flat_output(request_, kDsink, "dsinkOut", &ScoreRequest::dsink, heads);
+            operands_.add_flat_output(request_, kDsink, "dsinkOut", &ScoreRequest::dsink);
         } else {
             add_zeros("dsinkOut", &ScoreRequest::dsink);
         }
@@ -261,11 +260,16 @@ class ProblemBuilder {
                 make_bias_cursor(operands_.add_output(request_, kDbias, kName, &ScoreRequest::dbias), form_.bias);
             return;
         }
+        operands_.add_flat_output(request_, kDbias, kName, &ScoreRequest::dbias);
         const int64_t heads = form_.sizes.query_heads;
-        const int64_t written = form_.bias == BiasForm::kFlatRows ? saturating_product({heads, form_.lengths.sum_kv})
-                                                                  : pair_count(form_.sizes, form_.lengths);
-        operands_.add_flat_output(request_, kDbias, kName, &ScoreRequest::dbias, written);
+        const int64_t used = form_.bias == BiasForm::kFlatRows ? saturating_product({heads, form_.lengths.sum_kv})
+                                                               : pair_count(form_.sizes, form_.lengths);
+        zero_dbias(used, request_.dbias->count() - used);
         at_.dbias.form = form_.bias;
+    }
+
+    void zero_dbias(int64_t first, int64_t count) {
+        operands_.zero_elements(kDbias, first, count, element_bytes(element_type(request_.query->dtype)));
     }
 
     void add_zeros(const char* name, ScoreRequest::TensorField field) {
@@ -313,6 +317,10 @@ class ProblemBuilder {
                 if (form_.wants_dbias) {
                     s.dbias = bias_of(at_.dbias, form_.lengths, heads, index, pairs_before, keys_before);
                 }
+            }
+            // Keys without rows have an element each in the form of one row.
+            if (at_.dbias.form == BiasForm::kFlatRows && s.q_len == 0 && keys_before < form_.lengths.sum_kv) {
+                zero_dbias(heads * keys_before, heads * s.kv_len);
             }
             rows_before += s.q_len;
             // Without an operand that has an element for every pair, pairs of expanded tensors may be beyond counting.
