@@ -227,17 +227,27 @@ TEST(GradAccepted, DropMask) {
 
 // The bound holds for all lists with as many entries, and keepProb is not looked at.
 TEST(GradAccepted, BoundOfTheWorkspace) {
-    const auto workspace = [](Version version, const std::vector<int64_t>& lengths, double keep_prob = 1.0) {
-        Call call = backward_of(varlen_call(lengths, lengths), version);
-        call.keep_prob = keep_prob;
-        const Outcome outcome = run(call, true);
-        EXPECT_EQ(outcome.code, 0) << outcome.text;
-        return outcome.workspace_size;
-    };
-    const uint64_t bound = workspace(Version::kUnpaddingGradV5Max, {100, 100, 100});
-    EXPECT_EQ(workspace(Version::kUnpaddingGradV5Max, {100, 100, 100}, 0.5), bound);
-    for (const auto& lengths : {std::vector<int64_t>{100, 100, 100}, {300, 0, 0}, {1, 1, 298}, {65, 65, 170}}) {
-        EXPECT_LE(workspace(Version::kUnpaddingGradV5, lengths), bound);
+    // Keys for one part and for many, heads that are few beside the threads and others.
+    for (const int64_t tokens : {30, 6000}) {
+        for (const int64_t heads : {1, 3, 5}) {
+            const auto workspace = [heads](Version version, const std::vector<int64_t>& lengths, double keep_prob = 1) {
+                Call call = backward_of(varlen_call(lengths, lengths, heads, heads, 1), version);
+                call.keep_prob = keep_prob;
+                const Outcome outcome = run(call, true);
+                EXPECT_EQ(outcome.code, 0) << outcome.text;
+                return outcome.workspace_size;
+            };
+            const int64_t third = tokens / 3;
+            const uint64_t bound = workspace(Version::kUnpaddingGradV5Max, {third, third, third});
+            EXPECT_EQ(workspace(Version::kUnpaddingGradV5Max, {tokens, 0, 0}), bound);
+            EXPECT_EQ(workspace(Version::kUnpaddingGradV5Max, {1, tokens - 2, 1}, 0.5), bound);
+            for (const auto& lengths : {std::vector<int64_t>{third, third, third},
+                                        {tokens, 0, 0},
+                                        {1, 1, tokens - 2},
+                                        {tokens / 2, tokens / 2, 0}}) {
+                EXPECT_LE(workspace(Version::kUnpaddingGradV5, lengths), bound);
+            }
+        }
     }
     expect_written(backward_of(varlen_call(), Version::kUnpaddingGradV5Max));
 }

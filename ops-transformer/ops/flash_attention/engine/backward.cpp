@@ -12,6 +12,7 @@ namespace flash_attention {
 namespace {
 
 constexpr int64_t kMostChunks = 8;
+constexpr int64_t kManyHeads = 4;  // for each thread
 
 int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -47,7 +48,6 @@ bool has_parts_of_chunks(const Sequence& s) {
 
 // Heads are few when threads would wait for the last of them; so many heads even out what one takes longer.
 bool heads_are_few(const Problem& problem, int64_t threads) {
-    constexpr int64_t kMany = 4;
     int64_t heads = 0;
     bool several = false;
     for (const Sequence& s : problem.sequences) {
@@ -55,7 +55,7 @@ bool heads_are_few(const Problem& problem, int64_t threads) {
         heads += problem.kv_heads;
         several |= KeyChunks(s.kv_len).count > 1;
     }
-    return several && heads < kMany * threads && heads % threads != 0;
+    return several && heads < kManyHeads * threads && heads % threads != 0;
 }
 
 void add_items(const Problem& problem, BackwardPlan& plan) {
@@ -212,6 +212,24 @@ BackwardPlan plan_backward(const Problem& problem) {
     const auto items = static_cast<int64_t>(std::max(plan.items.size(), plan.bias.size()));
     plan.slots = static_cast<int>(std::clamp<int64_t>(items, 1, threads));
     return plan;
+}
+
+int64_t most_workspace_bytes(const Problem& problem, int64_t entries, int64_t q_len, int64_t kv_len) {
+    const BackwardKernels& table = kernels().backward[static_cast<int>(problem.type)];
+    const FeatureShape shape = shape_of(problem);
+    int64_t scratch = table.scratch_bytes(shape, std::min(kv_len, kBackwardKeys));
+    if (problem.wants_dbias) scratch = std::max(scratch, table.bias.scratch_bytes(shape));
+    const int64_t slots = opbase::thread_count();
+    if (kv_len <= kBackwardKeys) return slots * scratch;
+    // A sum of dq for all rows: in one sequence, or in many, each of which has at most one block that is not full.
+    // Where chunks follow each other, a slot has two of them for one head; where they are apart, every head has one for
+    // each chunk, and slots have none.
+    const int64_t block_bytes = head_group(problem) * table.dq_floats(shape) * static_cast<int64_t>(sizeof(float));
+    const int64_t in_slots = slots * 2 * divide_up(q_len, table.query_block) * block_bytes;
+    const int64_t chunks = std::min(divide_up(kv_len, kBackwardKeys), kMostChunks);
+    const int64_t apart = problem.kv_heads * chunks * (q_len / table.query_block + entries) * block_bytes;
+    const bool may_be_few = problem.kv_heads < kManyHeads * slots;
+    return slots * scratch + std::max(in_slots, may_be_few ? apart : 0);
 }
 
 void run_backward(const Problem& problem, const BackwardPlan& plan, const Addresses& addresses, void* workspace) {

@@ -46,6 +46,10 @@ struct BackwardPlan {
 // Phase one, as plan_forward.
 BackwardPlan plan_backward(const Problem& problem);
 
+// The most that plan_backward asks for, for any lengths of `entries` sequences that add up to q_len rows and kv_len
+// keys. Of the problem everything but the sequences counts.
+int64_t most_workspace_bytes(const Problem& problem, int64_t entries, int64_t q_len, int64_t kv_len);
+
 // Phase two: computes every element of dq, dk, dv, their rope parts, dbias if wanted, dsink with a sink. `workspace`
 // holds plan.workspace_bytes(), any contents, 64-byte aligned. Allocates nothing.
 void run_backward(const Problem& problem, const BackwardPlan& plan, const Addresses& addresses, void* workspace);

@@ -1,5 +1,4 @@
 // Phase one of backward from end to end: checks, problem, plan, and the run that the executor keeps.
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -45,16 +44,6 @@ ScoreForm check_call(const ScoreRequest& request) {
     return form;
 }
 
-// Of all lists with as many entries, one sequence with all rows and keys has the most key chunks and the longest
-// buffers; the given lists may have more parts that run at the same time.
-int64_t most_engine_bytes(const Problem& problem, const BackwardPlan& given, const ScoreSizes& sizes) {
-    Problem longest = problem;
-    for (Sequence& s : longest.sequences) s.q_len = s.kv_len = 0;
-    longest.sequences.front().q_len = sizes.q_len;
-    longest.sequences.front().kv_len = sizes.kv_len;
-    return std::max(given.workspace_bytes(), plan_backward(longest).workspace_bytes());
-}
-
 opbase::Plan make_plan(const ScoreRequest& request) {
     check_required_of_grad(request);
     opbase::Plan plan = make_empty_plan(request);
@@ -62,12 +51,15 @@ opbase::Plan make_plan(const ScoreRequest& request) {
 
     ScoreForm form = check_call(request);
     const ScoreSizes sizes = form.sizes;
+    const auto entries = static_cast<int64_t>(form.lengths.sequences.size());
     auto run = std::make_shared<GradRun>();
     run->problem = to_problem(request, std::move(form), run->operands);
     if (!run->problem.sequences.empty()) {
         run->plan = plan_with_kernels([&] { return plan_backward(run->problem); });
-        run->engine_bytes =
-            request.max_workspace ? most_engine_bytes(run->problem, run->plan, sizes) : run->plan.workspace_bytes();
+        run->engine_bytes = request.max_workspace
+                                ? most_workspace_bytes(run->problem, entries, sizes.q_len, sizes.kv_len)
+                                : run->plan.workspace_bytes();
+        run->engine_bytes = (run->engine_bytes + 63) / 64 * 64;  // packed copies begin at such a boundary
     }
     plan.workspace_size = static_cast<uint64_t>(run->engine_bytes + run->operands.workspace_bytes());
     plan.run = [run = std::move(run)](const opbase::Launch& launch) { (*run)(launch); };
