@@ -268,6 +268,16 @@ std::vector<int64_t> statistics_shape(const Case& c) {
     return {c.batch, c.heads, c.q[0], 8};
 }
 
+Case used_arguments(Case used, const reference::ScoreArguments& a) {
+    used.pse_type = a.pse_type;
+    used.q_start = a.q_start_idx;
+    used.kv_start = a.kv_start_idx;
+    used.rope = a.query_rope ? 1 : 0;
+    used.sink = a.sink.empty() ? Sink::kNone : Sink::kNormal;
+    used.stats = a.softmax_out_layout;
+    return used;
+}
+
 Call make_call(const Case& c) {
     Call call;
     call.description = c;

@@ -13,6 +13,10 @@ struct Call {
     reference::ScoreArguments arguments;
 };
 
+// The description with what the arguments use, which may have been changed since the call was made: bias type, lists,
+// rope parts, sink and layout of the statistics, which decide about the versions.
+Case used_arguments(Case description, const reference::ScoreArguments& arguments);
+
 // Same case, same call, on every machine.
 Call make_call(const Case& c);
 

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "entry_points.h"
+
 namespace flash_attention::testing {
 namespace {
 
@@ -65,6 +67,9 @@ constexpr Name<DropBits> kDropBits[] = {
     {"random", DropBits::kRandom}, {"ones", DropBits::kOnes}, {"zeros", DropBits::kZeros}};
 constexpr Name<Sink> kSinks[] = {
     {"none", Sink::kNone}, {"normal", Sink::kNormal}, {"large", Sink::kLarge}, {"minus_inf", Sink::kMinusInf}};
+constexpr Name<bool> kPasses[] = {{"forward", false}, {"backward", true}};
+constexpr Name<Dpse> kDpses[] = {{"none", Dpse::kNone}, {"empty", Dpse::kEmpty}, {"wanted", Dpse::kWanted}};
+constexpr Name<Given> kGivens[] = {{"reference", Given::kReference}, {"operator", Given::kOperator}};
 constexpr Name<Values> kValueNames[] = {
     {"normal", Values::kNormal},      {"positive", Values::kPositive},    {"large", Values::kLarge},
     {"high_key", Values::kHighKey},   {"hidden_nan", Values::kHiddenNan}, {"visible_nan", Values::kVisibleNan},
@@ -76,9 +81,11 @@ constexpr Name<View> kViews[] = {
     {"expand", View::kExpand},   {"expand_last", View::kExpandLast},
 };
 constexpr Name<Argument> kArguments[] = {
-    {"q", kQuery},        {"k", kKey},   {"v", kValue},   {"mask", kMask},
-    {"out", kOut},        {"max", kMax}, {"sum", kSum},   {"q_rope", kQueryRope},
-    {"k_rope", kKeyRope}, {"pse", kPse}, {"drop", kDrop}, {"sink", kSink},
+    {"q", kQuery},        {"k", kKey},          {"v", kValue},   {"mask", kMask},
+    {"out", kOut},        {"max", kMax},        {"sum", kSum},   {"q_rope", kQueryRope},
+    {"k_rope", kKeyRope}, {"pse", kPse},        {"drop", kDrop}, {"sink", kSink},
+    {"dy", kDy},          {"dq", kDq},          {"dk", kDk},     {"dv", kDv},
+    {"dq_rope", kDqRope}, {"dk_rope", kDkRope}, {"dpse", kDpse}, {"dsink", kDsink},
 };
 constexpr std::string_view kLayouts[] = {"BSH", "SBH", "BSND", "BNSD", "TND"};
 
@@ -134,7 +141,7 @@ std::pair<int64_t, int64_t> pair_of(std::string_view key, std::string_view text,
 }
 
 // What has to be known about all keys before defaults that depend on others are filled in.
-struct Given {
+struct Defaults {
     std::optional<int64_t> dv;
     std::optional<double> scale;
 };
@@ -143,29 +150,29 @@ using Text = std::string_view;
 
 // One reader a key. `read_...` with members serve all keys of their kind.
 template <int64_t Case::*member, int64_t least>
-void read_size(Case& c, Given&, Text key, Text text) {
+void read_size(Case& c, Defaults&, Text key, Text text) {
     c.*member = at_least(least, key, text);
 }
 
 template <auto member>
-void read_number(Case& c, Given&, Text key, Text text) {
+void read_number(Case& c, Defaults&, Text key, Text text) {
     c.*member = number<std::remove_reference_t<decltype(c.*member)>>(key, text);
 }
 
 template <auto member, const auto& names>
-void read_name(Case& c, Given&, Text key, Text text) {
+void read_name(Case& c, Defaults&, Text key, Text text) {
     c.*member = value_in(names, key, text);
 }
 
 template <std::vector<int64_t> Case::*member, int64_t least>
-void read_list(Case& c, Given&, Text key, Text text) {
+void read_list(Case& c, Defaults&, Text key, Text text) {
     (c.*member).clear();
     for (const Text part : split(text, ',')) (c.*member).push_back(at_least(least, key, part));
 }
 
 // "<shape>" or "<shape>:<content>".
 template <auto shape, const auto& shapes, auto content, const auto& contents>
-void read_shape(Case& c, Given&, Text key, Text text) {
+void read_shape(Case& c, Defaults&, Text key, Text text) {
     const auto parts = split(text, ':');
     if (parts.size() > 2)
         throw std::invalid_argument(fmt::format("{}={}: expected <shape> or <shape>:<content>", key, text));
@@ -173,26 +180,27 @@ void read_shape(Case& c, Given&, Text key, Text text) {
     if (parts.size() == 2) c.*content = value_in(contents, key, parts[1]);
 }
 
-void read_layout(Case& c, Given&, Text, Text text) {
+void read_layout(Case& c, Defaults&, Text, Text text) {
     if (std::find(std::begin(kLayouts), std::end(kLayouts), text) == std::end(kLayouts)) {
         throw std::invalid_argument(fmt::format("layout={}: expected BSH, SBH, BSND, BNSD or TND", text));
     }
     c.layout = text;
 }
 
-void read_version(Case& c, Given&, Text, Text text) {
+template <auto member, auto versions>
+void read_version(Case& c, Defaults&, Text key, Text text) {
     std::string allowed;
-    for (const Version version : all_versions()) {
+    for (const auto version : versions()) {
         if (name_of(version) == text) {
-            c.version = version;
+            c.*member = version;
             return;
         }
         allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", name_of(version));
     }
-    throw std::invalid_argument(fmt::format("version={}: expected one of {}", text, allowed));
+    throw std::invalid_argument(fmt::format("{}={}: expected one of {}", key, text, allowed));
 }
 
-void read_pse(Case& c, Given& given, Text key, Text text) {
+void read_pse(Case& c, Defaults& given, Text key, Text text) {
     const size_t colon = text.find(':');
     if (colon == Text::npos)
         throw std::invalid_argument(fmt::format("pse={}: expected <type>:<shape> or <type>:<shape>:<values>", text));
@@ -200,7 +208,7 @@ void read_pse(Case& c, Given& given, Text key, Text text) {
     read_shape<&Case::pse, kPseShapes, &Case::pse_values, kPseValues>(c, given, key, text.substr(colon + 1));
 }
 
-void read_strides(Case& c, Given&, Text, Text text) {
+void read_strides(Case& c, Defaults&, Text, Text text) {
     for (const Text item : split(text, ',')) {
         const auto parts = split(item, ':');
         if (parts.size() != 2) {
@@ -214,21 +222,23 @@ constexpr int64_t kAny = std::numeric_limits<int64_t>::min();
 
 struct Key {
     Text name;
-    void (*read)(Case& c, Given& given, Text key, Text text);
+    void (*read)(Case& c, Defaults& given, Text key, Text text);
 };
 constexpr Key kKeys[] = {
     {"layout", read_layout},
     {"dtype", read_name<&Case::dtype, kDTypes>},
-    {"version", read_version},
+    {"pass", read_name<&Case::backward, kPasses>},
+    {"version", read_version<&Case::version, all_versions>},
+    {"grad", read_version<&Case::grad_version, all_grad_versions>},
     {"b", read_size<&Case::batch, 0>},
-    {"n", [](Case& c, Given&, Text key, Text text) { std::tie(c.heads, c.kv_heads) = pair_of(key, text, 1); }},
+    {"n", [](Case& c, Defaults&, Text key, Text text) { std::tie(c.heads, c.kv_heads) = pair_of(key, text, 1); }},
     {"d", read_size<&Case::d, 0>},
-    {"dv", [](Case&, Given& given, Text key, Text text) { given.dv = at_least(0, key, text); }},
+    {"dv", [](Case&, Defaults& given, Text key, Text text) { given.dv = at_least(0, key, text); }},
     {"rope", read_size<&Case::rope, 0>},
     {"q", read_list<&Case::q, 0>},
     {"kv", read_list<&Case::kv, 0>},
     {"tail", read_size<&Case::tail, 0>},
-    {"slack", [](Case& c, Given&, Text key, Text text) { std::tie(c.slack_q, c.slack_kv) = pair_of(key, text, 0); }},
+    {"slack", [](Case& c, Defaults&, Text key, Text text) { std::tie(c.slack_q, c.slack_kv) = pair_of(key, text, 0); }},
     {"mode", read_number<&Case::mode>},
     {"pre", read_number<&Case::pre>},
     {"next", read_number<&Case::next>},
@@ -241,14 +251,16 @@ constexpr Key kKeys[] = {
     {"keep", read_number<&Case::keep>},
     {"drop", read_shape<&Case::drop, kDropShapes, &Case::drop_bits, kDropBits>},
     {"sink", read_name<&Case::sink, kSinks>},
-    {"stats", [](Case& c, Given&, Text, Text text) { c.stats = text; }},
-    {"scale", [](Case&, Given& given, Text key, Text text) { given.scale = number<double>(key, text); }},
+    {"stats", [](Case& c, Defaults&, Text, Text text) { c.stats = text; }},
+    {"dpse", read_name<&Case::dpse, kDpses>},
+    {"given", read_name<&Case::given, kGivens>},
+    {"scale", [](Case&, Defaults& given, Text key, Text text) { given.scale = number<double>(key, text); }},
     {"values", read_name<&Case::values, kValueNames>},
     {"strides", read_strides},
     {"seed", read_number<&Case::seed>},
 };
 
-void parse_key(Case& c, Given& given, Text key, Text text) {
+void parse_key(Case& c, Defaults& given, Text key, Text text) {
     for (const Key& known : kKeys) {
         if (known.name == key) return known.read(c, given, key, text);
     }
@@ -270,6 +282,14 @@ void check_consistency(const Case& c) {
         refuse(fmt::format("version={} does not have all arguments of the case, but {} has", name_of(*c.version),
                            name_of(able.front())));
     }
+    const std::vector<Version> able_backward = grad_versions_of(c);
+    if (std::find(able_backward.begin(), able_backward.end(), grad_version_of(c)) == able_backward.end()) {
+        refuse(fmt::format("grad={} does not have all arguments of the case, but {} has", name_of(*c.grad_version),
+                           name_of(able_backward.front())));
+    }
+    if (!c.backward && (c.grad_version || c.dpse != Dpse::kNone || c.given != Given::kReference))
+        refuse("grad, dpse and given need pass=backward");
+    if (c.dpse == Dpse::kWanted && !c.biased()) refuse("dpse=wanted needs a bias");
     if (c.varlen()) {
         if (c.q.size() != c.kv.size()) refuse(fmt::format("q has {} lengths and kv has {}", c.q.size(), c.kv.size()));
         if (c.batch != 1) refuse(fmt::format("b={}: layout TND takes its batch from q and kv", c.batch));
@@ -291,7 +311,7 @@ void check_consistency(const Case& c) {
 
 Case parse_case(std::string_view text) {
     Case c;
-    Given given;
+    Defaults given;
     std::set<std::string_view> seen;
     for (const std::string_view word : split(text, ' ')) {
         if (word.empty()) continue;
@@ -320,7 +340,9 @@ std::string to_string(const Case& c) {
     auto shape = [](std::string_view name, bool unusual_content, std::string_view content) {
         return unusual_content ? fmt::format("{}:{}", name, content) : std::string(name);
     };
+    add(c.backward, "pass", "backward");
     add(c.version.has_value(), "version", c.version ? std::string(name_of(*c.version)) : "");
+    add(c.grad_version.has_value(), "grad", c.grad_version ? std::string(name_of(*c.grad_version)) : "");
     add(c.batch != usual.batch, "b", fmt::format("{}", c.batch));
     add(true, "n", pair(c.heads, c.kv_heads));
     add(true, "d", fmt::format("{}", c.d));
@@ -347,6 +369,8 @@ std::string to_string(const Case& c) {
         shape(name_in(kDropShapes, c.drop), c.drop_bits != usual.drop_bits, name_in(kDropBits, c.drop_bits)));
     add(c.sink != usual.sink, "sink", std::string(name_in(kSinks, c.sink)));
     add(!c.stats.empty(), "stats", c.stats);
+    add(c.dpse != usual.dpse, "dpse", std::string(name_in(kDpses, c.dpse)));
+    add(c.given != usual.given, "given", std::string(name_in(kGivens, c.given)));
     add(c.scale != default_scale(c), "scale", fmt::format("{}", c.scale));
     add(c.values != usual.values, "values", std::string(name_in(kValueNames, c.values)));
     std::string strides;
@@ -368,5 +392,8 @@ std::string_view name_of(MaskShape shape) {
 }
 std::string_view name_of(PseShape shape) {
     return name_in(kPseShapes, shape);
+}
+std::string_view name_of(Argument argument) {
+    return name_in(kArguments, argument);
 }
 }  // namespace flash_attention::testing

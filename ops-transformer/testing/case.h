@@ -5,7 +5,9 @@
 // key         meaning                                                                   default
 // layout      BSH, SBH, BSND, BNSD (fixed length) or TND (several sequences)             BSND
 // dtype       fp32, fp16, bf16                                                          fp32
+// pass        forward, or backward: of the same call                                    forward
 // version     the function to call without aclnnFlashAttention: VarLenScoreV5            the smallest that can
+// grad        of backward: UnpaddingScoreGradV5; `version` is the forward function       the smallest that can
 // b           batch size, fixed length only                                             1
 // n           query heads/key heads, or one number for both                             1
 // d, dv       head dimension of query and key, and of value                             64, dv = d
@@ -24,7 +26,10 @@
 // keep        keepProb                                                                  1
 // drop        dropMaskOptional: none, or <shape>[:<bits>] (DropShape, DropBits below)   none
 // sink        sinkOptional (Sink below)                                                 none
-// stats       softmaxOutLayout: same_as_input, or any other text                        absent
+// stats       softmaxOutLayout and softmaxInLayout: same_as_input, or any other text    absent
+// dpse        dpseOut: none, empty or wanted                                            none
+// given       backward gets the results of forward from: reference, rounded to their
+//             types, or operator                                                        reference
 // scale       scaleValue                                                                1/sqrt(d)
 // values      distribution of the inputs (Values below)                                 normal
 // strides     <tensor>:<view>,... (Argument and View below)                             all packed
@@ -33,6 +38,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,7 +48,7 @@
 
 namespace flash_attention::testing {
 
-// Of the operator: one function each, all listed in entry_points.h.
+// Of the operator, forward and backward: one function each, all listed in entry_points.h.
 enum class Version;
 
 enum class MaskShape {
@@ -119,6 +125,11 @@ enum class Values {
     kMinusInf,    // keys with logits of minus infinity, for some sequences all of them
 };
 
+enum class Dpse { kNone, kEmpty /* a tensor without elements */, kWanted };
+
+// Where backward has output and statistics of forward from.
+enum class Given { kReference, kOperator };
+
 // How a tensor lies in its storage.
 enum class View {
     kPacked,
@@ -131,7 +142,8 @@ enum class View {
     kExpandLast,  // inputs only: stride 0 in the last dimension
 };
 
-// In the text: q, k, v, mask, out, max, sum, q_rope, k_rope, pse, drop, sink.
+// In the text: q, k, v, mask, out, max, sum, q_rope, k_rope, pse, drop, sink; of backward dy, dq, dk, dv, dq_rope,
+// dk_rope, dpse, dsink. out, max and sum are results of forward, and inputs of backward.
 enum Argument {
     kQuery,
     kKey,
@@ -145,16 +157,29 @@ enum Argument {
     kPse,
     kDrop,
     kSink,
+    kDy,
+    kDq,
+    kDk,
+    kDv,
+    kDqRope,
+    kDkRope,
+    kDpse,
+    kDsink,
     kArgumentCount
 };
+// Of some pass, so that its elements need memory of their own.
 constexpr bool is_output(Argument argument) {
-    return argument == kOut || argument == kMax || argument == kSum;
+    return argument == kOut || argument == kMax || argument == kSum || argument >= kDq;
 }
+inline constexpr Argument kGradientArguments[] = {kDq, kDk, kDv, kDqRope, kDkRope, kDpse, kDsink};
+inline constexpr size_t kGradientCount = std::size(kGradientArguments);
 
 struct Case {
     std::string layout = "BSND";
     DType dtype = DType::kFp32;
+    bool backward = false;  // pass=backward
     std::optional<Version> version;
+    std::optional<Version> grad_version;
     int64_t batch = 1;
     int64_t heads = 1, kv_heads = 1;
     int64_t d = 64, dv = 64;
@@ -177,6 +202,8 @@ struct Case {
     DropBits drop_bits = DropBits::kRandom;
     Sink sink = Sink::kNone;
     std::string stats;
+    Dpse dpse = Dpse::kNone;
+    Given given = Given::kReference;
     double scale = 0.125;
     Values values = Values::kNormal;
     std::array<View, kArgumentCount> views{};
@@ -207,6 +234,7 @@ std::string_view name_of(DType dtype);
 std::string_view name_of(MaskShape shape);
 std::string_view name_of(PseShape shape);
 std::string_view name_of(Version version);  // as in the text
+std::string_view name_of(Argument argument);
 
 // Each layout's from the smallest to the largest; ScoreV4, which takes all layouts, is last.
 std::vector<Version> all_versions();
@@ -217,6 +245,11 @@ std::vector<Version> versions_of(const Case& c);
 
 // The version to call: the case's own, or the smallest.
 Version version_of(const Case& c);
+
+// The same of backward, where ScoreGradV4 is last.
+std::vector<Version> all_grad_versions();
+std::vector<Version> grad_versions_of(const Case& c);
+Version grad_version_of(const Case& c);
 
 // Empty if the operator has to accept the case; else the rule that it breaks. Without a mask every mode and window is
 // legal, since they are not looked at.

@@ -143,6 +143,29 @@ std::string rope_problem(const Case& c) {
     return "";
 }
 
+std::string backward_problem(const Case& c) {
+    if (c.keep < 1 && c.drop == DropShape::kNone) return "backward needs a drop mask for keep < 1";
+    if (!c.stats.empty() && (!c.varlen() || c.stats != "same_as_input"))
+        return "backward takes no other layout of the statistics than same_as_input, of TND";
+    // Lists of whole sequences leave nothing over, lists with trailing zeros may.
+    if (c.slack_q > 0 && c.slack_kv > 0 && c.tail == 0) return "backward needs trailing zeros for slack on both sides";
+    const std::vector<Version> versions = grad_versions_of(c);
+    if (std::find(versions.begin(), versions.end(), grad_version_of(c)) == versions.end())
+        return "the version of backward does not have all arguments of the case";
+    return "";
+}
+
+// Dense ones, then those of TND, then the one that takes both; without the one that gives another's executor.
+std::vector<Version> in_order(const std::vector<Version>& dense, const std::vector<Version>& tnd, Version all) {
+    std::vector<Version> versions = only(dense, &VersionTraits::tnd, false);
+    for (const Version version : tnd) {
+        if (version != Version::kVarLenV5Max && version != Version::kUnpaddingGradV5Max && version != all)
+            versions.push_back(version);
+    }
+    versions.push_back(all);
+    return versions;
+}
+
 }  // namespace
 
 bool Case::has(Argument argument) const {
@@ -158,18 +181,24 @@ bool Case::has(Argument argument) const {
             return drop != DropShape::kNone;
         case kSink:
             return sink != Sink::kNone;
+        case kDqRope:
+        case kDkRope:
+            return backward && rope > 0;
+        case kDpse:
+            return backward && dpse == Dpse::kWanted;
+        case kDsink:
+            return backward && sink != Sink::kNone;
         default:
-            return true;
+            return argument < kDy || backward;
     }
 }
 
 std::vector<Version> all_versions() {
-    std::vector<Version> versions = only(dense_versions(), &VersionTraits::tnd, false);
-    for (const Version version : varlen_versions()) {
-        if (version != Version::kVarLenV5Max) versions.push_back(version);  // that one gives V5's executor
-    }
-    versions.push_back(Version::kScoreV4);
-    return versions;
+    return in_order(dense_versions(), tnd_versions(), Version::kScoreV4);
+}
+
+std::vector<Version> all_grad_versions() {
+    return in_order(dense_grad_versions(), tnd_grad_versions(), Version::kGradV4);
 }
 
 std::string_view name_of(Version version) {
@@ -188,9 +217,21 @@ Version version_of(const Case& c) {
     return c.version.value_or(versions_of(c).front());
 }
 
+std::vector<Version> grad_versions_of(const Case& c) {
+    std::vector<Version> able = all_grad_versions();
+    std::erase_if(able, [&c](Version version) { return !can_express(traits(version), c); });
+    return able;
+}
+
+Version grad_version_of(const Case& c) {
+    return c.grad_version.value_or(grad_versions_of(c).front());
+}
+
 std::string why_illegal(const Case& c) {
-    for (const Argument a : {kOut, kMax, kSum}) {
-        if (c.views[a] == View::kExpand || c.views[a] == View::kExpandLast) return "an output cannot be expanded";
+    for (int i = 0; i < kArgumentCount; i++) {
+        const auto a = static_cast<Argument>(i);
+        if (is_output(a) && (c.views[a] == View::kExpand || c.views[a] == View::kExpandLast))
+            return "an output cannot be expanded";
     }
     const std::vector<Version> versions = versions_of(c);
     if (std::find(versions.begin(), versions.end(), version_of(c)) == versions.end())
@@ -198,6 +239,10 @@ std::string why_illegal(const Case& c) {
     if (!(c.keep > 0 && c.keep <= 1)) return "keep must be in (0, 1]";
     if (c.keep < 1 && c.drop == DropShape::kNone && version_of(c) == Version::kScoreV4)
         return "ScoreV4 refuses keep < 1 without a mask";
+    if (c.backward) {
+        const std::string problem = backward_problem(c);
+        if (!problem.empty()) return problem;
+    }
     for (const auto& rule : {mask_problem, bias_problem, rope_problem}) {
         const std::string problem = rule(c);
         if (!problem.empty()) return problem;

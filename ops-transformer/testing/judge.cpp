@@ -100,15 +100,9 @@ class Judge {
         }
     }
 
-    void note(std::string sentence) {
-        wrong_++;
-        if (sentences_.size() < kMostSentences) sentences_.push_back(std::move(sentence));
-    }
+    void note(std::string sentence) { sentences_.add(std::move(sentence)); }
 
-    std::vector<std::string> sentences() {
-        if (wrong_ > sentences_.size()) sentences_.push_back(fmt::format("... {} differences in all", wrong_));
-        return sentences_;
-    }
+    std::vector<std::string> sentences() { return sentences_.take(); }
 
   private:
     void complain(Quantity quantity, const reference::Row& row, int64_t column, double expected, double got,
@@ -119,8 +113,7 @@ class Judge {
 
     const Case& c_;
     Accuracy* accuracy_;
-    std::vector<std::string> sentences_;
-    size_t wrong_ = 0;
+    Sentences sentences_{kMostSentences};
 };
 
 }  // namespace
@@ -136,15 +129,39 @@ double bound_of(Quantity quantity, DType dtype, const reference::Row& row, doubl
     }
 }
 
+void Worst::note(const Case& c, double new_error, double new_bound) {
+    elements++;
+    const double new_ratio = new_bound > 0 ? new_error / new_bound : (new_error > 0 ? INFINITY : 0.0);
+    if (new_ratio <= ratio) return;
+    ratio = new_ratio;
+    error = new_error;
+    bound = new_bound;
+    description = to_string(c);
+}
+
+std::string Worst::table_head() {
+    return fmt::format("{:5} {:13} {:>10} {:>12} {:>10} {:>10}  {}\n", "dtype", "quantity", "elements", "error/bound",
+                       "error", "bound", "worst case");
+}
+
+std::string Worst::table_line(DType dtype, std::string_view quantity) const {
+    if (elements == 0) return "";
+    return fmt::format("{:5} {:13} {:>10} {:>12.3f} {:>10.2e} {:>10.2e}  {}\n", name_of(dtype), quantity, elements,
+                       ratio, error, bound, description);
+}
+
+void Sentences::add(std::string sentence) {
+    count_++;
+    if (kept_.size() < most_) kept_.push_back(std::move(sentence));
+}
+
+std::vector<std::string> Sentences::take() {
+    if (count_ > kept_.size()) kept_.push_back(fmt::format("... {} differences in all", count_));
+    return std::move(kept_);
+}
+
 void Accuracy::note(const Case& c, Quantity quantity, double error, double bound) {
-    Worst& worst = worst_[static_cast<int>(c.dtype)][static_cast<int>(quantity)];
-    worst.elements++;
-    const double ratio = bound > 0 ? error / bound : (error > 0 ? INFINITY : 0.0);
-    if (ratio <= worst.ratio) return;
-    worst.ratio = ratio;
-    worst.error = error;
-    worst.bound = bound;
-    worst.description = to_string(c);
+    worst_[static_cast<int>(c.dtype)][static_cast<int>(quantity)].note(c, error, bound);
 }
 
 const Worst& Accuracy::worst(DType dtype, Quantity quantity) const {
@@ -152,16 +169,10 @@ const Worst& Accuracy::worst(DType dtype, Quantity quantity) const {
 }
 
 std::string Accuracy::table() const {
-    std::string text = fmt::format("{:5} {:13} {:>10} {:>12} {:>10} {:>10}  {}\n", "dtype", "quantity", "elements",
-                                   "error/bound", "error", "bound", "worst case");
+    std::string text = Worst::table_head();
     for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
-        for (const Quantity quantity : {Quantity::kOut, Quantity::kMax, Quantity::kSum}) {
-            const Worst& w = worst(dtype, quantity);
-            if (w.elements == 0) continue;
-            text += fmt::format("{:5} {:13} {:>10} {:>12.3f} {:>10.2e} {:>10.2e}  {}\n", name_of(dtype),
-                                kQuantityNames[static_cast<int>(quantity)], w.elements, w.ratio, w.error, w.bound,
-                                w.description);
-        }
+        for (const Quantity quantity : {Quantity::kOut, Quantity::kMax, Quantity::kSum})
+            text += worst(dtype, quantity).table_line(dtype, kQuantityNames[static_cast<int>(quantity)]);
     }
     return text;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reference/score.h"
@@ -19,6 +20,22 @@ struct Worst {
     double ratio = 0, error = 0, bound = 0;
     int64_t elements = 0;
     std::string description;  // the case that it happened in
+
+    void note(const Case& c, double error, double bound);
+    static std::string table_head();
+    std::string table_line(DType dtype, std::string_view quantity) const;
+};
+
+// The first few of many sentences, and how many there were.
+class Sentences {
+  public:
+    explicit Sentences(size_t most) : most_(most) {}
+    void add(std::string sentence);
+    std::vector<std::string> take();
+
+  private:
+    size_t most_, count_ = 0;
+    std::vector<std::string> kept_;
 };
 
 // Collects over many cases; printed as a table of element type and quantity.

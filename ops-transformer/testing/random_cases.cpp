@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "testing/draw.h"
 #include "testing/random_modifiers.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr int64_t kBlock = 192;             // the largest block size that an implementation is assumed to use
 constexpr int64_t kMostWork = 24'000'000;   // multiply-adds of a case: some 50 ms for the reference
 constexpr int64_t kLessWork = 6'000'000;    // for the second table, which has more cells
+constexpr int64_t kBackwardCost = 4;        // of the reference, in units of forward
 constexpr int64_t kUnlimited = 2147483647;  // what callers pass for "no limit"
 
 // Around the edges of vectors, strips of 24 and 48 rows, and blocks of 64 to 192 rows or keys.
@@ -160,6 +162,7 @@ void draw_numbers(Draw& draw, Case& c) {
 void draw_views(Draw& draw, Case& c) {
     for (int a = 0; a < kArgumentCount; a++) {
         const auto argument = static_cast<Argument>(a);
+        if (argument >= kDy && !c.backward) break;
         if (!draw.chance(0.33) || !c.has(argument)) continue;
         c.views[a] = is_output(argument)
                          ? draw.one_of({View::kOffset, View::kPadded, View::kSwapped, View::kTransposed, View::kEvery2})
@@ -180,6 +183,21 @@ void draw_version(Draw& draw, Case& c) {
     c.version = able[draw.below(static_cast<int64_t>(able.size()))];
 }
 
+// What only backward has, and what it does not take. Before lists are drawn, since trailing zeros lengthen them.
+void draw_backward(Draw& draw, Case& c) {
+    if (c.drop == DropShape::kNone) c.keep = 1;
+    if (!c.varlen() || c.stats != "same_as_input") c.stats.clear();
+    if (c.slack_q > 0 && c.slack_kv > 0) c.tail = std::max<int64_t>(c.tail, 1);
+    if (c.biased()) c.dpse = draw.one_of({Dpse::kWanted, Dpse::kWanted, Dpse::kEmpty, Dpse::kNone});
+    if (draw.chance(0.25)) c.given = Given::kOperator;
+}
+
+void draw_grad_version(Draw& draw, Case& c) {
+    if (draw.chance(0.5)) return;
+    const std::vector<Version> able = grad_versions_of(c);
+    c.grad_version = able[draw.below(static_cast<int64_t>(able.size()))];
+}
+
 // Explicit masks for modes 0, 1 and 5, compressed ones for the others.
 std::vector<MaskShape> mask_shapes(const std::string& layout, int64_t mode) {
     if (layout == "TND" ? mode == 5 : mode > 6) return {};
@@ -194,13 +212,15 @@ void complete(Draw& draw, Case& c, const std::function<void()>& add_modifiers, b
     draw_lengths(draw, c, crossing);
     draw_sizes(draw, c);
     add_modifiers();
+    if (c.backward) draw_backward(draw, c);
     adapt_lengths(draw, c);
-    limit_work(draw, c, most_work);
+    limit_work(draw, c, c.backward ? most_work / kBackwardCost : most_work);
     draw_lists(draw, c);
     draw_mask(draw, c);
     draw_numbers(draw, c);
     draw_views(draw, c);
     draw_version(draw, c);
+    if (c.backward) draw_grad_version(draw, c);
 }
 
 // Cases of a table: a line has a label, and a number for each layout and element type, or none where that is illegal.
@@ -248,10 +268,11 @@ Cell cell_of(const Case& c) {
     return {c.layout, c.dtype, c.mode, c.mask};
 }
 
-Case random_case(uint64_t seed, int64_t index) {
+Case random_case(uint64_t seed, int64_t index, bool backward) {
     Draw draw(seed, index);
     const Cell& cell = cells()[index % cell_count()];
     Case c;
+    c.backward = backward;
     c.layout = cell.layout;
     c.dtype = cell.dtype;
     c.mode = cell.mode;
@@ -264,10 +285,11 @@ Case random_case(uint64_t seed, int64_t index) {
     return c;
 }
 
-Case modifier_case(uint64_t seed, int64_t index) {
+Case modifier_case(uint64_t seed, int64_t index, bool backward) {
     Draw draw(seed + 0x5851F42D4C957F2DU, index);
     const ModifierCell& cell = modifier_cells()[index % modifier_cell_count()];
     Case c;
+    c.backward = backward;
     c.layout = cell.layout;
     c.dtype = cell.dtype;
     c.mode = cell.mode;
@@ -280,6 +302,26 @@ Case modifier_case(uint64_t seed, int64_t index) {
     };
     complete(draw, c, add_modifiers, (index + index / modifier_cell_count()) % 3 == 0, kLessWork);
     return c;
+}
+
+int64_t spread(int64_t i, int64_t cells) {
+    int64_t stride = 100;
+    while (std::gcd(stride, cells) != 1) stride++;
+    return i / cells * cells + i % cells * stride % cells;
+}
+
+std::vector<Case> mixed_cases(uint64_t seed, int64_t count, bool backward) {
+    std::vector<Case> cases;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t eighths = i / 8, of_eight = i % 8;
+        if (of_eight < 3) {
+            cases.push_back(random_case(seed, spread(eighths * 3 + of_eight, cell_count()), backward));
+        } else {
+            const int64_t index = spread(eighths * 5 + of_eight - 3, modifier_cell_count());
+            cases.push_back(modifier_case(seed, index, backward));
+        }
+    }
+    return cases;
 }
 
 bool crosses_blocks(const Case& c) {

@@ -18,6 +18,9 @@
 //   or
 //              a mix; modifier_case: the cell's, and in half of the cases others with it
 //   version    half of the cases calls the smallest that can; the others any that can
+//   backward   the same cases, smaller where the reference would take long, without what backward refuses; the gradient
+//              of a bias is wanted in half of the cases that have one; a quarter takes output and statistics of the
+//              forward operator
 #pragma once
 
 #include <string>
@@ -59,8 +62,13 @@ inline int64_t modifier_cell_count() {
 bool falls_into(const Case& c, const ModifierCell& cell);
 
 // Case number `index` of the sequence that `seed` starts. Always legal.
-Case random_case(uint64_t seed, int64_t index);
-Case modifier_case(uint64_t seed, int64_t index);
+Case random_case(uint64_t seed, int64_t index, bool backward = false);
+Case modifier_case(uint64_t seed, int64_t index, bool backward = false);
+
+// Number i of a table's cases, in an order that spreads a small number over all cells.
+int64_t spread(int64_t i, int64_t cells);
+// `count` cases, three of eight from the table of modes and masks, five from the larger one of modes and modifiers.
+std::vector<Case> mixed_cases(uint64_t seed, int64_t count, bool backward = false);
 
 // Whether some sequence has more than 128 rows and more than 128 keys.
 bool crosses_blocks(const Case& c);

@@ -92,6 +92,27 @@ Call with_sequences(const Call& from, const std::vector<size_t>& chosen) {
     return call;
 }
 
+BackwardCall with_sequences(const BackwardCall& from, const std::vector<size_t>& chosen) {
+    const Call forward = with_sequences(from.forward(), chosen);
+    BackwardCall call;
+    call.description = forward.description;
+    call.arguments.forward = forward.arguments;
+    const reference::ScoreGradArguments& g = from.arguments;
+    const std::vector<reference::Sequence> sequences = reference::sequences_of(g.forward);
+    const int64_t heads = from.description.heads;
+    for (const size_t index : chosen) {
+        const reference::Sequence& s = sequences[index];
+        append_rows(call.arguments.dy, g.dy, s.q_begin, s.q_len);
+        append_rows(call.arguments.attention_in, g.attention_in, s.q_begin, s.q_len);
+        auto append = [&](std::vector<double>& to, const std::vector<double>& all) {
+            to.insert(to.end(), all.begin() + s.q_begin * heads, all.begin() + (s.q_begin + s.q_len) * heads);
+        };
+        append(call.arguments.softmax_max, g.softmax_max);
+        append(call.arguments.softmax_sum, g.softmax_sum);
+    }
+    return call;
+}
+
 Call cut_out(const Call& from, const Cut& cut) {
     Call call = emptied(from);
     append_tokens(call.arguments, from.arguments, cut.first_row,
@@ -100,6 +121,27 @@ Call cut_out(const Call& from, const Cut& cut) {
     set_lengths(call, cut.q, cut.kv);
     return call;
 }
+
+int64_t row_in_layout(const std::string& layout, int64_t row, int64_t batch, int64_t seq, int64_t heads) {
+    const int64_t b = row / (seq * heads), s = row / heads % seq, n = row % heads;
+    if (layout == "SBH") return (s * batch + b) * heads + n;
+    if (layout == "BNSD") return (b * heads + n) * seq + s;
+    return row;
+}
+
+namespace {
+
+reference::Tensor moved(const std::string& layout, const reference::Tensor& bsnd, std::vector<int64_t> shape) {
+    const int64_t batch = bsnd.shape[0], seq = bsnd.shape[1], heads = bsnd.shape[2], dim = bsnd.shape[3];
+    reference::Tensor to{std::move(shape), std::vector<double>(bsnd.values.size())};
+    for (int64_t row = 0; row < batch * seq * heads; row++) {
+        const int64_t at = row_in_layout(layout, row, batch, seq, heads);
+        for (int64_t d = 0; d < dim; d++) to.values[at * dim + d] = bsnd.values[row * dim + d];
+    }
+    return to;
+}
+
+}  // namespace
 
 Call in_layout(const Call& from, const std::string& layout) {
     Call call = from;
@@ -113,21 +155,20 @@ Call in_layout(const Call& from, const std::string& layout) {
         std::optional<reference::Tensor>& bias = call.arguments.real_shift;
         if (bias && !c.slopes()) bias->shape = {static_cast<int64_t>(bias->values.size())};
     }
-    auto move = [&](const reference::Tensor& bsnd, std::vector<int64_t> shape) {
-        const int64_t batch = bsnd.shape[0], seq = bsnd.shape[1], heads = bsnd.shape[2], dim = bsnd.shape[3];
-        reference::Tensor moved{std::move(shape), std::vector<double>(bsnd.values.size())};
-        for (int64_t row = 0; row < batch * seq * heads; row++) {
-            const int64_t b = row / (seq * heads), s = row / heads % seq, n = row % heads;
-            int64_t to = row;
-            if (layout == "SBH") to = (s * batch + b) * heads + n;
-            if (layout == "BNSD") to = (b * heads + n) * seq + s;
-            for (int64_t d = 0; d < dim; d++) moved.values[to * dim + d] = bsnd.values[row * dim + d];
-        }
-        return moved;
-    };
-    call.arguments.query = move(from.arguments.query, query_shape(c));
-    call.arguments.key = move(from.arguments.key, key_shape(c, c.d));
-    call.arguments.value = move(from.arguments.value, key_shape(c, c.dv));
+    call.arguments.query = moved(layout, from.arguments.query, query_shape(c));
+    call.arguments.key = moved(layout, from.arguments.key, key_shape(c, c.d));
+    call.arguments.value = moved(layout, from.arguments.value, key_shape(c, c.dv));
+    return call;
+}
+
+// Statistics are [B, N, Sq] in all of them.
+BackwardCall in_layout(const BackwardCall& from, const std::string& layout) {
+    const Call forward = in_layout(from.forward(), layout);
+    BackwardCall call = from;
+    call.description = forward.description;
+    call.arguments.forward = forward.arguments;
+    call.arguments.dy = moved(layout, from.arguments.dy, out_shape(forward.description));
+    call.arguments.attention_in = moved(layout, from.arguments.attention_in, out_shape(forward.description));
     return call;
 }
 

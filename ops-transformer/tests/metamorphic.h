@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "opbase/parallel.h"
+#include "testing/backward_runner.h"
 #include "testing/judge.h"
 
 namespace flash_attention::testing {
@@ -25,6 +27,21 @@ inline const auto kAllTypes = ::testing::Values(DType::kFp32, DType::kFp16, DTyp
 inline std::string type_name(const ::testing::TestParamInfo<DType>& info) {
     return std::string(name_of(info.param));
 }
+
+inline Gradients gradients_of(const BackwardCall& call) {
+    const BackwardResult result = run(call);
+    EXPECT_EQ(result.phase_one, 0) << result.error_text << rerun_hint(call.description);
+    EXPECT_EQ(result.phase_two, 0) << result.error_text << rerun_hint(call.description);
+    EXPECT_EQ(lines(result.broken_promises), "") << rerun_hint(call.description);
+    return result.gradients;
+}
+
+// Puts the number of threads back when a test ends, however it ends.
+class ThreadCount {
+  public:
+    ~ThreadCount() { opbase::set_thread_count(0); }
+    void set(int threads) { opbase::set_thread_count(threads); }
+};
 
 inline Outputs outputs_of(const Call& call) {
     const RunResult result = run(call);
@@ -64,6 +81,9 @@ inline void expect_within_bounds(const Call& call, const Outputs& a, const Outpu
 // Some sequences of a TND call as a call of their own, in the given order, with everything that belongs to them.
 Call with_sequences(const Call& from, const std::vector<size_t>& chosen);
 
+// The same of a backward call, with output and statistics that belong to the sequences.
+BackwardCall with_sequences(const BackwardCall& from, const std::vector<size_t>& chosen);
+
 // Rows and keys of a TND call as one of their own, in sequences of the given lengths. Bias and drop mask stay behind.
 struct Cut {
     int64_t first_row = 0, first_key = 0;
@@ -73,5 +93,9 @@ Call cut_out(const Call& from, const Cut& cut);
 
 // The values of a call whose layout is BSND, in another layout.
 Call in_layout(const Call& from, const std::string& layout);
+BackwardCall in_layout(const BackwardCall& from, const std::string& layout);
+
+// Where row `row` of a [B, S, N, D] tensor, a number of (b * S + s) * N + n, lies in another layout.
+int64_t row_in_layout(const std::string& layout, int64_t row, int64_t batch, int64_t seq, int64_t heads);
 
 }  // namespace flash_attention::testing

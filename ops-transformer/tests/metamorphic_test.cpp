@@ -1,6 +1,5 @@
 // Two calls that must agree because they describe the same attention. These need no reference.
 #include "metamorphic.h"
-#include "opbase/parallel.h"
 
 namespace flash_attention::testing {
 namespace {
@@ -71,12 +70,8 @@ TEST_P(Types, LayoutsAgree) {
             size_t different = 0;
             for (size_t at = 0; at < expected.out.size(); at++) {
                 const auto index = static_cast<int64_t>(at);
-                const int64_t d = index % c.dv, n = index / c.dv % c.heads;
-                const int64_t s = index / (c.dv * c.heads) % c.q[0], b = index / (c.dv * c.heads * c.q[0]);
-                int64_t row = (b * c.q[0] + s) * c.heads + n;
-                if (std::string(layout) == "SBH") row = (s * c.batch + b) * c.heads + n;
-                if (std::string(layout) == "BNSD") row = (b * c.heads + n) * c.q[0] + s;
-                different += got.out[row * c.dv + d] != expected.out[at];
+                const int64_t row = row_in_layout(layout, index / c.dv, c.batch, c.q[0], c.heads);
+                different += got.out[row * c.dv + index % c.dv] != expected.out[at];
             }
             EXPECT_EQ(different, 0U) << layout << " " << rerun_hint(c);
         }
@@ -145,13 +140,6 @@ TEST_P(Types, RowsDoNotFeelTheirNeighbours) {
     }
     EXPECT_TRUE(cut(c, outputs_of(sparse), kRow, 1) == cut(c, outputs_of(crowded), kRow, 1)) << rerun_hint(c);
 }
-
-// Puts the number of threads back when a test ends, however it ends.
-class ThreadCount {
-  public:
-    ~ThreadCount() { opbase::set_thread_count(0); }
-    void set(int threads) { opbase::set_thread_count(threads); }
-};
 
 constexpr const char* kManyItems = "layout=TND n=6/2 d=64 q=200,1,65,130,7 kv=300,900,65,130,70 mode=3 mask=compressed";
 

@@ -118,6 +118,15 @@ TEST(ReferenceGrad, VisibleNanSpoilsWhatUsesIt) {
     EXPECT_EQ(pattern(r.dv), "x.x...");
 }
 
+// A sink of minus infinity takes no part. Any other one does, even where its weight underflows.
+TEST(ReferenceGrad, SinksUseTheGradientOfTheOutput) {
+    ScoreArguments a = small_example();
+    a.sink = {-kInfinity};
+    EXPECT_EQ(score_grad(backward_of(a, {kNan, 0, 0, 1})).dsink.values[0], 0.0);
+    a.sink = {-1e6};
+    EXPECT_TRUE(std::isnan(score_grad(backward_of(a, {kNan, 0, 0, 1})).dsink.values[0]));
+}
+
 // A logit of minus infinity has weight 0; a row that has no others counts as hidden.
 TEST(ReferenceGrad, LogitsOfMinusInfinity) {
     ScoreArguments a = small_example();

@@ -140,7 +140,7 @@ ScoreGradResult score_grad(const ScoreGradArguments& arguments) {
         if (!seen.sees_nothing()) {
             for (size_t t = 0; t < seen.keys.size(); t++) add_pair(call, s, r, seen.keys[t], seen.logits[t], result);
         }
-        if (!a.sink.empty()) add_sink(r, seen.sink, result);
+        if (seen.has_sink()) add_sink(r, seen.sink, result);
     });
     return result;
 }

@@ -11,7 +11,8 @@
 //   dBias   = scale * dS for bias type 1, dS for type 0, summed over all pairs that read the entry
 //   dSink   = - sum over rows and batch of exp(sink - M_i) / L_i * delta_i
 //
-// Pairs that are hidden, rows that see nothing and rows without keys add nothing, whatever numbers they have.
+// Pairs that are hidden, rows that see nothing, rows without keys and sinks of minus infinity add nothing, whatever
+// numbers they have.
 #pragma once
 
 #include "reference/score.h"
