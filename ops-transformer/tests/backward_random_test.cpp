@@ -35,7 +35,7 @@ TEST(RandomDistribution, FillsTheTables) {
     EXPECT_GE(bias_gradients * 5, count);
     EXPECT_GE(from_operator * 5, count);
     EXPECT_GE(sinks * 10, count);
-    EXPECT_GE(ropes, 7);  // each mode of TND that takes them
+    EXPECT_GE(ropes, 7);        // each mode of TND that takes them
     EXPECT_GE(strided, count);  // a third of four tensors
 }
 

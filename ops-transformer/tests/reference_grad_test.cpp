@@ -232,6 +232,7 @@ TEST(ReferenceGrad, AgreesWithCentralDifferences) {
              "layout=TND n=2/1 d=3 q=5,0,2 kv=6,3,4 pse=0:full_any scale=0.4",
              "layout=TND n=2/1 d=3 q=5,0,2 kv=6,3,4 pse=0:row scale=0.4",
              "layout=TND n=2/1 d=3 q=5,0,2 kv=6,3,4 pse=1:row_any scale=0.4",
+             "layout=BSND n=1 d=1 q=1024 kv=2 pse=1:full",  // as many rows as a compressed bias has
              "layout=BSND b=2 n=2 d=3 q=6 kv=6 pse=2:slopes q_start=2 kv_start=5",
              "layout=TND n=2 d=3 q=6,3 kv=6,3 pse=3:slopes1",
              "layout=TND n=2 d=3 q=6,3 kv=6,3 mode=3 mask=compressed pse=1:compressed:alibi",

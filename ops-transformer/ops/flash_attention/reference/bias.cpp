@@ -32,7 +32,8 @@ Bias::Form Bias::form() const {
     if (arguments_.pse_type == 2 || arguments_.pse_type == 3) return Form::kSlopes;
     const std::vector<int64_t>& shape = arguments_.real_shift->shape;
     const bool stored_rows = shape.size() == 4 && shape[2] == kStoredRows;
-    if (!packed_) return stored_rows ? Form::kLastRows : Form::kMatrices;
+    // With just as many rows as are stored it is an ordinary matrix, which has a gradient.
+    if (!packed_) return stored_rows && most_rows_ != kStoredRows ? Form::kLastRows : Form::kMatrices;
     const int64_t one_row = heads_ * all_keys_, full = heads_ * all_pairs_;
     if (shape[0] == one_row) return Form::kPackedOneRow;
     if (shape[0] == full) return Form::kPacked;
