@@ -123,8 +123,10 @@ TEST(Case, RefusesWhatItDoesNotUnderstand) {
     EXPECT_EQ(refusal("layout=BSH tail=1"), "layout BSH has neither tail nor slack");
     EXPECT_EQ(refusal("layout=BSH mask=total"), "mask=total needs layout=TND, not BSH");
     EXPECT_EQ(refusal("strides=q"), "strides=q: expected <tensor>:<view>, got \"q\"");
-    EXPECT_EQ(refusal("strides=x:packed"),
-              "strides=x: expected one of q, k, v, mask, out, max, sum, q_rope, k_rope, pse, drop, sink");
+    EXPECT_EQ(
+        refusal("strides=x:packed"),
+        "strides=x: expected one of q, k, v, mask, out, max, sum, q_rope, k_rope, pse, drop, sink, dy, dq, dk, dv, "
+        "dq_rope, dk_rope, dpse, dsink");
     EXPECT_EQ(refusal("pse=full"), "pse=full: expected <type>:<shape> or <type>:<shape>:<values>");
     EXPECT_EQ(refusal("pse=1:full_any"), "pse=full_any needs layout=TND, not BSND");
     EXPECT_EQ(refusal("layout=TND pse=1:row1"), "pse=row1 needs another layout than TND");
