@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "dropout_gen_mask/generator/mask_stream.h"
 #include "engine/bias.h"
 #include "engine/visibility.h"
 
@@ -162,6 +163,9 @@ struct BackwardKernels {
     BiasGradientKernels bias;
 };
 
+// Bits [first, first + count) of a stream, packed, lowest first; the rest of the last byte are the bits that follow.
+using FillMaskKernel = void (*)(const dropout_gen_mask::MaskStream& stream, int64_t first, int64_t count, uint8_t* to);
+
 // What a table needs of the processor, beyond what the whole library is compiled for.
 enum class InstructionSet { kNone, kAvx2, kAvx512, kAvx512Bf16 };
 
@@ -170,6 +174,7 @@ struct Kernels {
     InstructionSet needs;
     ForwardKernels forward[3];  // by ElementType
     BackwardKernels backward[3];
+    FillMaskKernel fill_mask;
 };
 
 // ASCEND_CPU_ISA asks for a table that this machine or build does not have.

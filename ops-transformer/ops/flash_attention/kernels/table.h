@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dropout_gen_mask/generator/mask_bits.h"
 #include "kernels/backward.h"
 #include "kernels/bias_gradient.h"
 #include "kernels/decode.h"
@@ -37,7 +38,7 @@ constexpr BackwardKernels backward_kernels() {
 // Types: the elements of ElementType, in its order.
 template <class... Types>
 constexpr Kernels make_table(const char* name, InstructionSet needs) {
-    return {name, needs, {forward_kernels<Types>()...}, {backward_kernels<Types>()...}};
+    return {name, needs, {forward_kernels<Types>()...}, {backward_kernels<Types>()...}, fill_mask};
 }
 
 }  // namespace flash_attention::FUSION_ISA

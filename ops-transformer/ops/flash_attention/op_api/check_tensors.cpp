@@ -76,9 +76,7 @@ bool is_flat_statistics(const aclTensor& tensor, const ScoreSizes& sizes) {
 }  // namespace
 
 void require_plain_format(const NamedTensor& argument) {
-    if (opbase::is_plain_format(argument.tensor->format)) return;
-    throw ParameterError(fmt::format("{} format {} is not supported: expected ND", argument.name,
-                                     opbase::format_name(argument.tensor->format)));
+    arguments::require_plain_format(argument.name, *argument.tensor);
 }
 
 bool has_elements(const aclTensor* tensor) {

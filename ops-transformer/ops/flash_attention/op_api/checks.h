@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arguments/checks.h"
 #include "engine/problem.h"
 #include "op_api/score_request.h"
 #include "opbase/layout.h"
@@ -16,8 +17,7 @@
 
 namespace flash_attention {
 
-// No process addresses more than 2^47 bytes. Sizes up to here can be added and compared without thinking of overflow.
-inline constexpr int64_t kAddressSpace = int64_t{1} << 47;
+using arguments::kAddressSpace;
 
 // What the tensors say, the same for all layouts. TND has batch 1 and q_len, kv_len = T.
 struct ScoreSizes {

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <numeric>
 #include <utility>
 
+#include "arguments/checks.h"
 #include "op_api/checks.h"
-#include "op_api/overlap.h"
 #include "opbase/dtype.h"
 #include "opbase/error.h"
 #include "opbase/strided_copy.h"
@@ -17,45 +15,13 @@
 namespace flash_attention {
 namespace {
 
+using arguments::last_axis_is_contiguous;
 using opbase::ParameterError;
 using opbase::Shape;
 using opbase::Tensor;
 using opbase::to_string;
 
 constexpr int64_t kAlignment = 64;
-
-// Elements of the storage, whose shape is known.
-int64_t storage_count(const Tensor& tensor) {
-    return std::accumulate(tensor.storage_shape.begin(), tensor.storage_shape.end(), int64_t{1}, std::multiplies<>());
-}
-
-// Pre: the view is not empty. (That it starts inside its storage is a condition for creating the tensor.)
-void check_view(const char* name, const Tensor& tensor) {
-    const int64_t reach = tensor.reach();
-    if (!tensor.storage_shape.empty() && reach > storage_count(tensor)) {
-        throw ParameterError(fmt::format("{} view exceeds its storage: needs element {}, storage has {}", name,
-                                         reach - 1, storage_count(tensor)));
-    }
-    if (reach > kAddressSpace) {
-        throw ParameterError(
-            fmt::format("{} view needs element {}: that is beyond any address space", name, reach - 1));
-    }
-    if (tensor.data == nullptr) {
-        throw ParameterError(
-            fmt::format("{} has shape {}, but its data address is nullptr", name, to_string(tensor.shape)));
-    }
-}
-
-void check_no_overlap(const char* name, const Tensor& tensor) {
-    if (!elements_overlap(tensor)) return;
-    throw ParameterError(
-        fmt::format("{} view has overlapping elements, so it cannot be an output: shape {}, strides {}", name,
-                    to_string(tensor.shape), to_string(tensor.strides)));
-}
-
-bool last_axis_is_contiguous(const Tensor& tensor) {
-    return tensor.shape.empty() || tensor.shape.back() <= 1 || tensor.strides.back() == 1;
-}
 
 int slot_of(std::span<const ScoreRequest::TensorField> fields, ScoreRequest::TensorField field) {
     return static_cast<int>(std::find(fields.begin(), fields.end(), field) - fields.begin());
@@ -66,8 +32,7 @@ int slot_of(std::span<const ScoreRequest::TensorField> fields, ScoreRequest::Ten
 Operands::Place Operands::place_of(const ScoreRequest& request, const char* name, ScoreRequest::TensorField field,
                                    bool output) {
     const aclTensor& tensor = *(request.*field);
-    check_view(name, tensor);
-    if (output && !tensor.is_contiguous()) check_no_overlap(name, tensor);
+    output ? arguments::check_output_view(name, tensor) : arguments::check_view(name, tensor);
     const int slot = slot_of(output ? request.outputs : request.inputs, field);
     return {slot, output, tensor.offset * opbase::element_size(tensor.dtype), -1};
 }

@@ -1,10 +1,10 @@
-#include "op_api/overlap.h"
+#include "arguments/overlap.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
-namespace flash_attention {
+namespace arguments {
 namespace {
 
 struct Axis {
@@ -55,4 +55,4 @@ bool elements_overlap(const opbase::Tensor& tensor) {
     return mark(axes, axes.size(), 0, marked);
 }
 
-}  // namespace flash_attention
+}  // namespace arguments
