@@ -7,6 +7,7 @@
 #include "dropout_gen_mask/generator/mask_stream.h"
 #include "engine/bias.h"
 #include "engine/visibility.h"
+#include "ring_attention_update/kernels/partial_rows.h"
 
 namespace flash_attention {
 
@@ -174,6 +175,7 @@ struct Kernels {
     InstructionSet needs;
     ForwardKernels forward[3];  // by ElementType
     BackwardKernels backward[3];
+    ring_attention_update::MergeRowsKernel merge_results[3];
     FillMaskKernel fill_mask;
 };
 

@@ -9,6 +9,7 @@
 #include "kernels/decode.h"
 #include "kernels/dispatch.h"
 #include "kernels/forward.h"
+#include "ring_attention_update/kernels/merge_results.h"
 
 namespace flash_attention::FUSION_ISA {
 
@@ -38,7 +39,8 @@ constexpr BackwardKernels backward_kernels() {
 // Types: the elements of ElementType, in its order.
 template <class... Types>
 constexpr Kernels make_table(const char* name, InstructionSet needs) {
-    return {name, needs, {forward_kernels<Types>()...}, {backward_kernels<Types>()...}, fill_mask};
+    return {name,     needs, {forward_kernels<Types>()...}, {backward_kernels<Types>()...}, {merge_results<Types>...},
+            fill_mask};
 }
 
 }  // namespace flash_attention::FUSION_ISA
