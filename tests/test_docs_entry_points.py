@@ -12,6 +12,8 @@ DIRECTIONS = {
     "backward": ("aclnn_flash_attention_score_grad.h", "aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize",
                  "aclnnFlashAttentionUnpaddingScoreGradV5", 2),
 }
+FOLDER = "ops-transformer/include/aclnnop"
+OTHER_HEADERS = ["aclnn_dropout_gen_mask.h", "aclnn_ring_attention_update.h"]
 PHASE_ONE = "GetWorkspaceSize"
 PHASE_TWO = [("void*", "workspace"), ("uint64_t", "workspaceSize"), ("aclOpExecutor*", "executor"),
              ("const aclrtStream", "stream")]
@@ -27,15 +29,18 @@ def bound(direction):
     return DIRECTIONS[direction][1]
 
 
-@pytest.fixture(scope="module")
-def functions(run, direction):
+def read_functions(path):
     """For each function of the header its arguments as (type, name), in order."""
-    header = run.ROOT / "ops-transformer/include/aclnnop" / DIRECTIONS[direction][0]
-    text = re.sub(r"//.*", "", header.read_text(encoding="utf-8"))
+    text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
     found = re.findall(r"ACL_FUNC_VISIBILITY\s+aclnnStatus\s+(\w+)\(([^)]*)\)", text)
     split = re.compile(r"(.*?)\s*(\w+)", re.DOTALL)
     return {name: [split.fullmatch(argument.strip()).groups() for argument in arguments.split(",")]
             for name, arguments in found}
+
+
+@pytest.fixture(scope="module")
+def functions(run, direction):
+    return read_functions(run.ROOT / FOLDER / DIRECTIONS[direction][0])
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +50,18 @@ def operators(functions, bound):
             if name.endswith(PHASE_ONE) and name != bound}
 
 
-@pytest.fixture(scope="module")
-def tables(run, direction):
-    """The tables of the direction's part of the page: a list of rows, each a list of cells."""
+def read_tables(run, chapter):
+    """The tables of a chapter of the page: each a list of rows, each a list of cells."""
     text = (run.ROOT / "docs/entry_points.md").read_text(encoding="utf-8")
-    (text,) = re.findall(rf"^## {direction.capitalize()}\n((?:(?!## ).*\n)*)", text, re.MULTILINE)
+    (text,) = re.findall(rf"^## {chapter}\n((?:(?!## ).*\n)*)", text, re.MULTILINE)
     blocks = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
     return [[[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines() if "|---" not in line]
             for block in blocks]
+
+
+@pytest.fixture(scope="module")
+def tables(run, direction):
+    return read_tables(run, direction.capitalize())
 
 
 def matrix(operators):
@@ -93,3 +102,18 @@ def test_phases_are_alike(functions, operators, direction, bound):
     ends = {tuple(arguments[-same:]) for arguments in operators.values()}
     assert len(ends) == 1
     assert functions[bound] == operators[largest]
+
+
+def test_other_operators(run):
+    """A table of the page has the operators of the other headers, each with both phases and the arguments that it names."""
+    others = {}
+    for header in OTHER_HEADERS:
+        others |= read_functions(run.ROOT / FOLDER / header)
+    (table,) = read_tables(run, "Dropout masks and the ring update")
+    names = [re.fullmatch(r"`(\w+)`", row[0])[1] for row in table[1:]]
+    assert names == [name.removesuffix(PHASE_ONE) for name in others if name.endswith(PHASE_ONE)]
+    assert set(others) == {name + phase for name in names for phase in (PHASE_ONE, "")}
+    for name, row in zip(names, table[1:], strict=True):
+        assert others[name] == PHASE_TWO
+        assert re.findall(r"`(\w+)`", row[1]) == [argument for _, argument in others[name + PHASE_ONE][:-2]]
+        assert [argument for _, argument in others[name + PHASE_ONE][-2:]] == ["workspaceSize", "executor"]

@@ -11,7 +11,9 @@ HEADERS = [
     "acl/acl.h", "acl/acl_base.h", "acl/acl_base_mdl.h", "acl/acl_base_rt.h", "acl/acl_mdl.h", "acl/acl_op.h",
     "acl/acl_op_compiler.h", "acl/acl_rt.h", "acl/acl_rt_allocator.h", "acl/error_codes/ge_error_codes.h",
     "acl/error_codes/rt_error_codes.h", "aclnn/acl_meta.h", "aclnn/aclnn_base.h",
-    "aclnnop/aclnn_flash_attention_score.h", "aclnnop/aclnn_flash_attention_score_grad.h", "opbase/op_base.h",
+    "aclnnop/aclnn_dropout_gen_mask.h", "aclnnop/aclnn_flash_attention_score.h",
+    "aclnnop/aclnn_flash_attention_score_grad.h", "aclnnop/aclnn_ring_attention_update.h", "op_proto/attention_proto.h",
+    "opbase/op_base.h",
 ]
 
 # Opened or linked by torch-npu beside the operators.
