@@ -60,7 +60,7 @@ struct PhaseResult {
     uint64_t workspace_size = 0;
     bool executor_is_null = true;
     bool asked_for_size = true;  // workspaceSize was not null
-    uint64_t allocations = 0;  // of phase two
+    uint64_t allocations = 0;    // of phase two
 };
 
 struct PhasesOfCall {
