@@ -33,9 +33,10 @@ std::vector<BiasPart> plan_bias_gradient(const Problem& problem) {
     for (int64_t first = 0, end = 0; first < static_cast<int64_t>(problem.sequences.size()); first = end) {
         end = end_of_shared(problem, first);
         const Sequence& s = problem.sequences[first];
-        const int64_t rows = one_row(s) ? std::max<int64_t>(s.q_len, 1) : step;
+        if (!s.has_pairs()) continue;
+        const int64_t rows = one_row(s) ? s.q_len : step;
         for (int64_t head = 0; head < problem.query_heads; head++)
-            for (int64_t row = 0; row < std::max<int64_t>(s.q_len, one_row(s) ? 1 : 0); row += rows)
+            for (int64_t row = 0; row < s.q_len; row += rows)
                 for (int64_t key = 0; key < s.kv_len; key += kBiasKeys) {
                     BiasPart part{first,
                                   end,
@@ -85,16 +86,17 @@ void write_sink_gradient(const Problem& problem, const BackwardKernels& kernels,
     float deltas[kMostRows];
     const double sink = static_cast<const float*>(at[kSink])[head];
     double sum = 0;
+    // A sink of -infinity is none; all others take part in every row, as small as their weight may be.
+    const bool is_none = std::isinf(sink) && sink < 0;
     for (const Sequence& s : problem.sequences) {
-        if (!s.has_pairs()) continue;
+        if (is_none || !s.has_pairs()) continue;
         for (int64_t row = 0; row < s.q_len; row += kMostRows) {
             const KeyRange rows{row, std::min(row + kMostRows, s.q_len)};
             const BackwardBlock block = backward_block(problem, s, head, rows, at);
             kernels.row_deltas(block, deltas);
             for (int64_t i = 0; i < rows.end - rows.begin; i++) {
                 const double max = block.max[i * block.stats_stride], total = block.sum[i * block.stats_stride];
-                const double weight = std::exp(sink - max) / total;
-                if (weight != 0) sum -= weight * deltas[i];
+                sum -= std::exp(sink - max) / total * deltas[i];
             }
         }
     }

@@ -91,10 +91,11 @@ template <class V, int vecs, bool kModified>
             auto* at = weights + r * GradientPanels<V>::kRows + v * V::lanes;
             const auto weight = V::load_left(at);
             auto gradient = tile.sum[r][v];
-            if (drops && r < keys) {
-                const uint64_t kept = p.panels.kept[first + r] >> (lane + v * V::lanes);
-                gradient = V::keep_bits(V::mul(gradient, kept_factor), kept, V::zero());
-                V::store_left(at, V::keep_bits(V::mul(weight, kept_factor), kept, V::zero()));
+            if (drops && r < keys) {  // a product, so that NaN stays NaN
+                const auto factor =
+                    V::keep_bits(kept_factor, p.panels.kept[first + r] >> (lane + v * V::lanes), V::zero());
+                gradient = V::mul(gradient, factor);
+                V::store_left(at, V::mul(weight, factor));
             }
             tile.sum[r][v] = V::mul(V::sub(gradient, delta), weight);
         }
@@ -146,6 +147,15 @@ template <class V, int vecs, bool kModified>
     }
 }
 
+// A bit for each row of a strip but those that count as rows without a visible key, although they may see some: they
+// have no gradients, whatever bits their keys hold.
+template <class V>
+uint64_t rows_with_weights(const float* minus_lse, int64_t count) {
+    uint64_t rows = 0;
+    for (int64_t i = 0; i < count; i++) rows |= static_cast<uint64_t>(minus_lse[i] != -kInfinity) << i;
+    return rows;
+}
+
 // Weights and gradients of a block of query rows for a block of keys. Calls use(piece) for each of their pieces, while
 // what hides its pairs is still known.
 template <class V, class Use>
@@ -159,6 +169,7 @@ void fill_gradients(const BackwardBlock& block, const GradientKeyBlock<V>& keys,
     to.clear(keys.keys.end - keys.keys.begin, all);
     for (int64_t i = 0; i < count; i += kColumns) {
         const StripRows strip{block.row_begin + i, std::min(kColumns, count - i)};
+        const uint64_t with_weights = rows_with_weights<V>(queries.minus_lse + i, strip.count);
         KeyRange left = keys.keys;
         while (!left.empty()) {
             const Piece piece = first_piece<V>(block.band, strip, block.kv_len, left);
@@ -166,8 +177,9 @@ void fill_gradients(const BackwardBlock& block, const GradientKeyBlock<V>& keys,
             if (piece.vec_begin >= piece.vec_end) continue;
             PieceModifiers modifiers = load_modifiers<V>(block, strip, piece, panels);
             if (modifiers.nothing_seen) continue;
-            if (!modifiers.hides && strip.count < kColumns) {  // columns without a row must be 0
-                std::fill_n(panels.seen, piece.count(), lowest_bits(strip.count));
+            if (with_weights != lowest_bits(kColumns)) {
+                for (int64_t k = 0; k < piece.count(); k++)
+                    panels.seen[k] = modifiers.hides ? panels.seen[k] & with_weights : with_weights;
                 modifiers.hides = true;
             }
             const GradientPiece<V> p{
