@@ -204,7 +204,8 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV3(void* workspace, uint
 
 // One call for everything, dense or TND: with "TND" the rules of the operators below hold, and the two lists are
 // required; with other layouts lists and softmaxOutLayout have no effect, which is logged as a warning. keepProb below
-// 1 without dropMaskOptional asks for a mask made from seed and offset: not supported yet (161002).
+// 1 without dropMaskOptional drops by the bits that aclnnDropoutGenMaskV2 would give for prob = 1 - keepProb, seed, offset
+// and the dtype of query; no mask is ever in memory, and workspace does not grow.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV4GetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* realShiftOptional,
     const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,

@@ -161,7 +161,7 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreGradV3(void* workspace, 
 
 // One call for everything, dense or TND: with "TND" the rules of the operators below hold, and the two lists are
 // required; with other layouts the lists have no effect, which is logged as a warning. keepProb below 1 without
-// dropMaskOptional asks for the mask that ScoreV4 makes from the same seed and offset: not supported yet (161002).
+// dropMaskOptional drops by the same bits as ScoreV4 with the same seed and offset.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreGradV4GetWorkspaceSize(
     const aclTensor* query, const aclTensor* keyIn, const aclTensor* value, const aclTensor* dy,
     const aclTensor* pseShiftOptional, const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional,

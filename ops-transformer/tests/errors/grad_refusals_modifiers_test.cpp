@@ -102,13 +102,6 @@ TEST(GradRefusals, ArgumentsOfTheVersionForAllLayouts) {
         {"scale of query", [](Call& c) { c.d_scale_q = TensorSpec{.shape = {1}}; },
          "dScaleQOptional belongs to quantised attention, which is not supported: expected nullptr"},
         {"outDtype", [](Call& c) { c.out_dtype = 1; }, "outDtype 1 is not supported: expected 0"},
-        {"dropout without a mask",
-         [](Call& c) {
-             c.keep_prob = 0.9;
-             c.seed = 7;
-         },
-         "dropMaskOptional cannot be nullptr when keepProb is 0.9: a mask made from seed and offset is not supported "
-         "yet"},
     };
     expect_all_refused({Version::kGradV4}, dense, mistakes);
     expect_all_refused({Version::kGradV4}, tnd, mistakes);

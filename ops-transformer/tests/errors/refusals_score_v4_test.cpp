@@ -29,19 +29,6 @@ const std::initializer_list<Mistake> kBoth = {
     {"outDtype", [](Call& c) { c.out_dtype = 1; }, "outDtype 1 is not supported: expected 0"},
     {"outDtype lowest", [](Call& c) { c.out_dtype = std::numeric_limits<int64_t>::min(); },
      "outDtype -9223372036854775808 is not supported: expected 0"},
-    {"dropout without a mask",
-     [](Call& c) {
-         c.keep_prob = 0.9;
-         c.seed = 7;
-         c.offset = 4;
-     },
-     "dropMaskOptional cannot be nullptr when keepProb is 0.9: a mask made from seed and offset is not supported yet"},
-    {"dropout with an empty mask",
-     [](Call& c) {
-         c.keep_prob = 0.5;
-         c.drop_mask = byte_tensor({0});
-     },
-     "dropMaskOptional cannot be nullptr when keepProb is 0.5: a mask made from seed and offset is not supported yet"},
 };
 
 TEST(RefusalsScoreV4, BothKindsOfLayout) {

@@ -41,8 +41,9 @@ ScoreBlock score_block(const Problem& problem, const Sequence& s, int64_t head, 
     block.mask = problem.has_mask ? element<const uint8_t>(at[kAttenMask], mask, 1) : nullptr;
     block.mask_stride = problem.mask.row;
     block.drop_mask = problem.has_drop_mask ? static_cast<const uint8_t*>(at[kDropMask]) : nullptr;
-    // Only a mask with a bit for every pair bounds their number.
-    block.drop_first_bit = problem.has_drop_mask ? s.drop_bit + (head * s.q_len + row) * s.kv_len : 0;
+    block.drop_stream = problem.drop_from_seed ? &problem.drop_stream : nullptr;
+    // Only with dropout can all pairs be counted.
+    block.drop_first_bit = block.drops() ? s.drop_bit + (head * s.q_len + row) * s.kv_len : 0;
     block.keep_prob = problem.keep_prob;
     block.bias = bias_of(problem, s.bias, head, at);
     block.row_begin = row_begin;

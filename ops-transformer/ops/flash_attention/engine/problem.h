@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dropout_gen_mask/generator/mask_stream.h"
 #include "engine/bias.h"
 #include "engine/visibility.h"
 
@@ -96,9 +97,8 @@ struct Problem {
                                  // sequences with pairs
     int64_t bias_full_rows = 0;  // rows of the matrix that a compressed bias stands for; 0: every row is stored
     bool has_drop_mask = false;
-    bool drop_from_seed = false;  // the bits that a mask would have are made from seed and offset, for the query's type
-    int64_t drop_seed = 0;
-    int64_t drop_offset = 0;
+    bool drop_from_seed = false;  // the bits that a mask would have are made, for the query's type
+    dropout_gen_mask::MaskStream drop_stream{};
     float keep_prob = 1.0F;  // divides the weights that a drop mask keeps; with a seed, the share of ones too
     bool has_sink = false;
     bool has_mask = false;

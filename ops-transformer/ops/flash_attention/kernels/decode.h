@@ -178,7 +178,7 @@ void write_decoded_rows(const DecodeRows& rows, const PartialRows& total) {
     for (int64_t row = 0; row < rows.count(); row++) {
         const ForwardBlock& block = rows.head(row);
         const SoftmaxPart& part = total.part(row);
-        const float keep_prob = block.drop_mask != nullptr ? block.keep_prob : 1.0F;
+        const float keep_prob = block.drops() ? block.keep_prob : 1.0F;
         write_decoded_row<V>(block, rows.row_in_head(row),
                              row_result(part.sum, part.max, part.max, scale, block.sink, keep_prob), total.out(row));
     }

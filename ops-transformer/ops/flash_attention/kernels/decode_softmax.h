@@ -129,8 +129,15 @@ template <class V>
 void drop_weights(const BlockRow& r, float* weights) {
     KeyBits kept;
     const int64_t first_bit = r.block.drop_first_bit + r.row * r.block.kv_len;
-    kept.set(r.begin, r.keys,
-             [&](int64_t key, int64_t n) { return packed_bits(r.block.drop_mask, first_bit + key, n); });
+    uint8_t made[kDecodeBlock / 8 + 1];
+    if (r.block.drop_stream != nullptr) {
+        const dropout_gen_mask::FUSION_ISA::MaskBits mask(*r.block.drop_stream);
+        mask.fill(first_bit + r.keys.begin, r.keys.end - r.keys.begin, made);
+        kept.set(r.begin, r.keys, [&](int64_t key, int64_t n) { return packed_bits(made, key - r.keys.begin, n); });
+    } else {
+        kept.set(r.begin, r.keys,
+                 [&](int64_t key, int64_t n) { return packed_bits(r.block.drop_mask, first_bit + key, n); });
+    }
     for (int64_t i = (r.keys.begin - r.begin) & -int64_t{V::lanes}; i < r.keys.end - r.begin; i += V::lanes)
         V::store(weights + i, V::keep_bits(V::load(weights + i), kept.from(i), V::zero()));
 }
@@ -146,7 +153,7 @@ bool weigh_row(const BlockRow& r, float exponent_scale, float* scores, KeyBits& 
     if (is_bias_tensor(r.block.bias.kind)) add_bias_tensor<V>(r, scores, seen);
     if (is_bias_slope(r.block.bias.kind)) add_bias_slope<V>(r, scores);
     part = weigh_scores<V>(scores, r.keys.begin - r.begin, r.keys.end - r.begin, hidden, seen, exponent_scale);
-    if (r.block.drop_mask != nullptr) drop_weights<V>(r, scores);
+    if (r.block.drops()) drop_weights<V>(r, scores);
     return hidden;
 }
 

@@ -42,14 +42,17 @@ struct ScoreBlock {
     Rows value;            // from key 0 of the sequence
     const uint8_t* mask;   // element (first row of the block, key 0); nullptr without an explicit mask
     int64_t mask_stride;
-    const uint8_t* drop_mask;  // packed bits; nullptr without dropout
-    int64_t drop_first_bit;    // of (first row of the block, key 0); row after row without padding
-    float keep_prob;           // divides what the drop mask keeps
+    const uint8_t* drop_mask;                         // packed bits of dropout, 1 = keep
+    const dropout_gen_mask::MaskStream* drop_stream;  // or what they are made from; both nullptr: no dropout
+    int64_t drop_first_bit;  // of (first row of the block, key 0); row after row without padding
+    float keep_prob;         // divides what dropout keeps
     BlockBias bias;
     int64_t row_begin, row_end;  // position of the block in its sequence; at most `query_block` rows of the kernels
     int64_t kv_len, value_dim;
     float scale;
     Band band;
+
+    bool drops() const { return drop_mask != nullptr || drop_stream != nullptr; }
 };
 
 // Everything a forward kernel needs.

@@ -158,7 +158,7 @@ void write_rows(const ForwardBlock& block, const Strip<V>& strip, const float* d
 template <class V>
 void finish_strip(const ForwardBlock& block, const ScoreScale& scale, Strip<V>& strip) {
     end_group<V>(block.value_dim, strip);
-    const float keep_prob = block.drop_mask != nullptr ? block.keep_prob : 1.0F;
+    const float keep_prob = block.drops() ? block.keep_prob : 1.0F;
     alignas(64) float divisor[Softmax<V>::kColumns];
     std::fill_n(divisor, Softmax<V>::kColumns, 1.0F);
     uint64_t filled = 0;

@@ -79,7 +79,7 @@ struct GradientPiece {
 template <class V, int vecs, bool kModified>
 [[gnu::always_inline]] inline void score_gradients(const GradientPiece<V>& p, int64_t first,
                                                    typename V::left_value* weights, Tile<V, V::tile_rows, vecs>& tile) {
-    const bool drops = kModified && p.block.drop_mask != nullptr;
+    const bool drops = kModified && p.block.drops();
     const auto kept_factor = V::set(1.0F / p.block.keep_prob);
     const int64_t keys = p.piece.count() - first;
     const int lane = p.piece.vec_begin * V::lanes;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "dropout_gen_mask/generator/mask_bits.h"
 #include "engine/visibility.h"
 #include "kernels/dispatch.h"
 #include "kernels/isa.h"
@@ -78,15 +79,25 @@ KERNEL_INLINE uint64_t packed_bits(const uint8_t* bits, int64_t first, int64_t n
     return (both >> shift) & lowest_bits(n);
 }
 
-// The bits of a packed dropout mask; `first` is the bit of (first row of the strip, first key), rows follow at
-// `stride`.
-inline void load_kept(const uint8_t* mask, int64_t first, int64_t stride, int64_t keys, int64_t columns,
-                      uint64_t* kept) {
+// The bits of dropout; `first` is the bit of (first row of the strip, first key).
+inline void load_kept(const ScoreBlock& block, int64_t first, int64_t keys, int64_t columns, uint64_t* kept) {
     std::fill_n(kept, keys, uint64_t{0});
-    const auto bits_of = [=](int64_t column, int64_t key, int64_t n) {
-        return packed_bits(mask, first + column * stride + key, n);
-    };
-    transpose_pairs(keys, columns, bits_of, [=](int64_t key, uint64_t bits) { kept[key] |= bits; });
+    if (block.drop_stream == nullptr) {
+        const auto bits_of = [&](int64_t column, int64_t key, int64_t n) {
+            return packed_bits(block.drop_mask, first + column * block.kv_len + key, n);
+        };
+        return transpose_pairs(keys, columns, bits_of, [=](int64_t key, uint64_t bits) { kept[key] |= bits; });
+    }
+    const dropout_gen_mask::FUSION_ISA::MaskBits mask(*block.drop_stream);
+    uint64_t rows[64];  // of 64 keys
+    for (int64_t begin = 0; begin < keys; begin += 64) {
+        mask.fill_rows(first + begin, block.kv_len, columns, 1, rows);
+        const auto bits_of = [&](int64_t column, int64_t key, int64_t n) {
+            return rows[column] >> key & lowest_bits(n);
+        };
+        transpose_pairs(std::min<int64_t>(64, keys - begin), columns, bits_of,
+                        [=](int64_t key, uint64_t bits) { kept[begin + key] |= bits; });
+    }
 }
 
 }  // namespace flash_attention::FUSION_ISA

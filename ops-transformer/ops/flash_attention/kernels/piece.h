@@ -97,7 +97,7 @@ PieceModifiers load_modifiers(const ScoreBlock& block, const StripRows& rows, co
     const int64_t keys = piece.count(), key = piece.keys.begin;
     const int64_t in_block = rows.begin - block.row_begin;
     PieceModifiers modifiers;
-    modifiers.changes = block.drop_mask != nullptr || block.bias.kind != BiasKind::kNone;
+    modifiers.changes = block.drops() || block.bias.kind != BiasKind::kNone;
     if (piece.masked || block.mask != nullptr || is_bias_tensor(block.bias.kind)) {
         const uint64_t everyone = lowest_bits(rows.count);
         std::fill_n(panels.seen, keys, everyone);
@@ -120,9 +120,9 @@ PieceModifiers load_modifiers(const ScoreBlock& block, const StripRows& rows, co
         modifiers.nothing_seen = any == 0;
         modifiers.hides = all != everyone;
     }
-    if (block.drop_mask != nullptr && !modifiers.nothing_seen) {
+    if (block.drops() && !modifiers.nothing_seen) {
         const int64_t first_bit = block.drop_first_bit + in_block * block.kv_len + key;
-        load_kept(block.drop_mask, first_bit, block.kv_len, keys, rows.count, panels.kept);
+        load_kept(block, first_bit, keys, rows.count, panels.kept);
     }
     return modifiers;
 }

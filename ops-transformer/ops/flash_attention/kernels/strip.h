@@ -80,7 +80,7 @@ template <class V, int vecs, bool kModified>
                 V::template exp2<V::exp_degree>(V::mul(V::sub(tile.sum[r][v], used_max), V::set(exponent_scale)));
             sum = V::add(sum, weight[r]);
             if constexpr (kModified) {
-                if (block.drop_mask != nullptr && r < keys)
+                if (block.drops() && r < keys)
                     weight[r] = V::keep_bits(weight[r], panels.kept[first + r] >> at, V::zero());
             }
         }

@@ -29,20 +29,11 @@ void check_drop_mask(const ScoreRequest& request, const ScoreSizes& sizes, const
     }
 }
 
-// Whether the engine can make the bits of the operators that have seed and offset.
-constexpr bool kEngineMakesDropMask = false;
-
 // Forward has no dropout without a mask, and backward refuses to guess which one forward had. The operators for all
 // layouts make the mask themselves.
 void check_missing_drop_mask(const ScoreRequest& request, const ScoreSizes& sizes, const SequenceLengths& lengths) {
     if (static_cast<float>(request.keep_prob) == 1.0F) return;
     if (makes_drop_mask(request)) {
-        if (!kEngineMakesDropMask) {
-            throw ParameterError(fmt::format(
-                "dropMaskOptional cannot be nullptr when keepProb is {}: a mask made from seed and offset is not "
-                "supported yet",
-                request.keep_prob));
-        }
         if (pair_count(sizes, lengths) == INT64_MAX) {
             throw ParameterError(
                 fmt::format("keepProb {} needs a random bit for each pair, and the pairs of query "

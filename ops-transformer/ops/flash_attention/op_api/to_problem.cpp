@@ -26,6 +26,18 @@ ElementType element_type(aclDataType dtype) {
     }
 }
 
+// As the adapters of frameworks ask for a mask: the share to drop, rounded as a float, in the precision of query's
+// type.
+dropout_gen_mask::MaskStream drop_stream(const ScoreRequest& request, ElementType type) {
+    using dropout_gen_mask::Precision;
+    const double drop_prob = 1.0F - static_cast<float>(request.keep_prob);
+    const Precision precision = type == ElementType::kF32   ? Precision::kF32
+                                : type == ElementType::kF16 ? Precision::kF16
+                                                            : Precision::kBf16;
+    return dropout_gen_mask::make_stream(static_cast<uint64_t>(request.seed), static_cast<uint64_t>(request.offset),
+                                         drop_prob, precision);
+}
+
 // One operand while sequences get their offsets: dense batches lie `batch` apart, variable lengths follow each other.
 struct Cursor {
     RowStrides strides;
@@ -406,8 +418,7 @@ class ProblemBuilder {
         }
         problem.has_drop_mask = reads_ && !opbase::is_absent(request_.drop_mask);
         problem.drop_from_seed = reads_ && makes_drop_mask(request_);
-        problem.drop_seed = request_.seed;
-        problem.drop_offset = request_.offset;
+        if (problem.drop_from_seed) problem.drop_stream = drop_stream(request_, problem.type);
         problem.keep_prob = static_cast<float>(request_.keep_prob);
         problem.has_sink = reads_ && !opbase::is_absent(request_.sink);
         problem.has_mask = reads_ && reads_mask(form_);
