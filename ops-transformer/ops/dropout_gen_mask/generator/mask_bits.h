@@ -58,7 +58,7 @@ class MaskBits {
     [[gnu::always_inline]] void fill(int64_t first, int64_t count, uint8_t* to) const {
         const int64_t bytes = (count + 7) / 8;
         for (int64_t at = 0; at < bytes; at += 8 * kLaneCount) {
-            Words begin;
+            Words begin{};
             for (int lane = 0; lane < kLaneCount; lane++)
                 begin[lane] = static_cast<uint64_t>(first + 8 * at) + 64 * static_cast<uint64_t>(lane);
             const Words bits = bits64(begin);
@@ -76,7 +76,7 @@ class MaskBits {
                                           uint64_t* to) const {
         for (int64_t row = 0; row < rows; row += kLaneCount) {
             const int64_t lanes = std::min<int64_t>(kLaneCount, rows - row);
-            Words begin;
+            Words begin{};
             for (int64_t lane = 0; lane < kLaneCount; lane++)
                 begin[lane] = static_cast<uint64_t>(first + (row + std::min(lane, lanes - 1)) * stride);
             for (int64_t word = 0; word < words; word++, begin += 64) {

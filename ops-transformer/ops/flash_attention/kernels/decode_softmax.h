@@ -129,7 +129,7 @@ template <class V>
 void drop_weights(const BlockRow& r, float* weights) {
     KeyBits kept;
     const int64_t first_bit = r.block.drop_first_bit + r.row * r.block.kv_len;
-    uint8_t made[kDecodeBlock / 8 + 1];
+    alignas(64) uint8_t made[kDecodeBlock / 8 + 64];  // room to write whole vectors
     if (r.block.drop_stream != nullptr) {
         const dropout_gen_mask::FUSION_ISA::MaskBits mask(*r.block.drop_stream);
         mask.fill(first_bit + r.keys.begin, r.keys.end - r.keys.begin, made);
