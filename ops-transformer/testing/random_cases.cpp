@@ -207,6 +207,11 @@ std::vector<MaskShape> mask_shapes(const std::string& layout, int64_t mode) {
     return shapes;
 }
 
+// Of modifiers beside what the cell asks for. Backward drops some of them again.
+double chance_of_more(bool backward) {
+    return backward ? 0.6 : 0.5;
+}
+
 // Everything that the cell and the modifiers leave open.
 void complete(Draw& draw, Case& c, const std::function<void()>& add_modifiers, bool crossing, int64_t most_work) {
     draw_lengths(draw, c, crossing);
@@ -270,6 +275,7 @@ Cell cell_of(const Case& c) {
 
 Case random_case(uint64_t seed, int64_t index, bool backward) {
     Draw draw(seed, index);
+    const double more = chance_of_more(backward);
     const Cell& cell = cells()[index % cell_count()];
     Case c;
     c.backward = backward;
@@ -278,7 +284,7 @@ Case random_case(uint64_t seed, int64_t index, bool backward) {
     c.mode = cell.mode;
     c.mask = cell.mask;
     auto add_modifiers = [&] {
-        if (draw.chance(0.5)) add_more_modifiers(draw, c);
+        if (draw.chance(more)) add_more_modifiers(draw, c);
     };
     // A third, and not always the same cells.
     complete(draw, c, add_modifiers, (index + index / cell_count()) % 3 == 0, kMostWork);
@@ -296,9 +302,10 @@ Case modifier_case(uint64_t seed, int64_t index, bool backward) {
     const std::vector<MaskShape> shapes = mask_shapes(c.layout, c.mode);
     c.mask = shapes[draw.below(static_cast<int64_t>(shapes.size()))];
     const bool plain = cell.modifier == 0;
+    const double more = chance_of_more(backward);
     auto add_modifiers = [&] {
         add_modifier(draw, c, cell.modifier);
-        if (!plain && draw.chance(0.5)) add_more_modifiers(draw, c);
+        if (!plain && draw.chance(more)) add_more_modifiers(draw, c);
     };
     complete(draw, c, add_modifiers, (index + index / modifier_cell_count()) % 3 == 0, kLessWork);
     return c;

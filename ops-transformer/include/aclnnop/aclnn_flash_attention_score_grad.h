@@ -25,18 +25,18 @@
 // Two phases, lifetimes and threads: as in forward. The order of the arguments differs: compare V3 and V5 of Unpadding
 // with the others, and V4, whose softmaxInLayout stands behind the outputs.
 //
+// clang-format off: the formatter breaks the columns
 //   function                                 layouts                 adds
 //   aclnnFlashAttentionScoreGrad             BSH, SBH, BSND, BNSD
 //   aclnnFlashAttentionScoreGradV2           the same                qStartIdx, kvStartIdx, pseType
 //   aclnnFlashAttentionScoreGradV3           the same                V2 and sink
-//   aclnnFlashAttentionScoreGradV4           the same and TND        V3 and rope parts, lists, softmaxInLayout,
-//   outDtype,
-//                                                                    seed, offset
+//   aclnnFlashAttentionScoreGradV4           the same and TND        V3 and rope parts, lists, softmaxInLayout, outDtype, seed, offset
 //   aclnnFlashAttentionUnpaddingScoreGrad    TND                     lists
 //   aclnnFlashAttentionUnpaddingScoreGradV2  TND                     lists, qStartIdx, kvStartIdx, pseType
 //   aclnnFlashAttentionUnpaddingScoreGradV3  TND                     V2 and rope parts
 //   aclnnFlashAttentionUnpaddingScoreGradV4  TND                     lists, softmaxInLayout (no pseType)
 //   aclnnFlashAttentionUnpaddingScoreGradV5  TND                     V3 and sink, softmaxInLayout
+// clang-format on
 // A version without an argument computes what the others compute with its default.
 #ifndef FUSION_ATTENTION_ACLNNOP_ACLNN_FLASH_ATTENTION_SCORE_GRAD_H_
 #define FUSION_ATTENTION_ACLNNOP_ACLNN_FLASH_ATTENTION_SCORE_GRAD_H_

@@ -137,7 +137,8 @@ ScoreGradResult score_grad(const ScoreGradArguments& arguments) {
             row, &arguments.dy.values[row.out_begin], arguments.softmax_max.at(at), arguments.softmax_sum.at(at), {}};
         for (int64_t d = 0; d < call.operands.value.features; d++)
             r.delta.add(r.dy[d] * arguments.attention_in.values[row.out_begin + d]);
-        if (!seen.sees_nothing()) {
+        // Rows that count as empty are known from their statistics; with a sink those look like a row's of small weights.
+        if (!seen.sees_nothing() || seen.has_sink()) {
             for (size_t t = 0; t < seen.keys.size(); t++) add_pair(call, s, r, seen.keys[t], seen.logits[t], result);
         }
         if (seen.has_sink()) add_sink(r, seen.sink, result);
