@@ -108,7 +108,7 @@ extern "C" {
 //                           (j + kvStartIdx) - (i + qStartIdx). 0, 2 and 3 need realShiftOptional.
 // softmaxOutLayout    [in]  nullptr or "": statistics of TND lie in one block for each sequence; "same_as_input": in
 //                           the order of the tokens. Other texts count as "", which is logged as a warning.
-// seed, offset        [in]  of dropout without a mask, which ScoreV4 refuses (see there); not used otherwise.
+// seed, offset        [in]  of dropout without a mask (ScoreV4, see there); not used otherwise.
 // softmaxMaxOut       [out] FLOAT, M of every query head and row, stored eight times in a row (one 32-byte block).
 // softmaxSumOut       [out] FLOAT, L likewise.
 // softmaxOutOut       [out] reserved by the interface: nullptr or an empty tensor; never written.

@@ -43,7 +43,8 @@ bool has_parts(const Sequence& s) {
 
 // While a chunk has one part, parts can be added to the total at once.
 bool has_parts_of_chunks(const Sequence& s) {
-    return KeyChunks(s.kv_len).length > kBackwardKeys;
+    const KeyChunks chunks(s.kv_len);
+    return chunks.parts > chunks.count;
 }
 
 // Heads are few when threads would wait for the last of them; so many heads even out what one takes longer.
@@ -185,15 +186,14 @@ class BackwardRun {
 
 }  // namespace
 
-KeyChunks::KeyChunks(int64_t keys) : kv_len(keys) {
-    const int64_t parts = std::max<int64_t>(divide_up(keys, kBackwardKeys), 1);
-    const int64_t parts_of_chunk = divide_up(parts, kMostChunks);
-    length = parts_of_chunk * kBackwardKeys;
-    count = divide_up(parts, parts_of_chunk);
-}
+KeyChunks::KeyChunks(int64_t keys)
+    : kv_len(keys),
+      parts(std::max<int64_t>(divide_up(keys, kBackwardKeys), 1)),
+      count(std::min(parts, kMostChunks)) {}
 
 KeyRange KeyChunks::operator[](int64_t chunk) const {
-    return {chunk * length, std::min((chunk + 1) * length, kv_len)};
+    const auto begin_of = [this](int64_t i) { return std::min(i * parts / count * kBackwardKeys, kv_len); };
+    return {begin_of(chunk), begin_of(chunk + 1)};
 }
 
 BackwardPlan plan_backward(const Problem& problem) {

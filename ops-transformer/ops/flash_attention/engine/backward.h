@@ -14,9 +14,9 @@
 
 namespace flash_attention {
 
-// Chunks of a sequence's keys, whole multiples of kBackwardKeys but the last one.
+// A sequence's keys in parts of kBackwardKeys, and these in at most 8 chunks, as equal as can be.
 struct KeyChunks {
-    int64_t kv_len = 0, length = 0, count = 1;
+    int64_t kv_len, parts, count;
     explicit KeyChunks(int64_t keys);
     KeyRange operator[](int64_t chunk) const;
 };

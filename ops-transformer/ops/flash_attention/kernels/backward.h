@@ -1,9 +1,9 @@
 // Gradients of some keys of one head of keys and values, and what they add to those of the query rows.
 //
 //   for each block of query rows of each head that shares the keys:          (the engine's loop)
-//       query and dy, transposed and as rows; lse and delta of each row
+//       query and dy, transposed and as rows; statistics and delta of each row
 //       for each block of keys that the band lets any row see:
-//           P^T  = exp2(scale K Q^T - lse)     lanes = query rows
+//           P^T  = exp(scale K Q^T - max)/sum  lanes = query rows
 //           dS^T = P^T * (V dY^T - delta)      lanes = query rows
 //           dQ^T += K^T dS^T                   lanes = query rows
 //           dV   += P^T dY                     lanes = features
@@ -71,7 +71,8 @@ class BackwardScratch {
             key_columns[p] = take<element>(kGradientKeys / V::depth * padded_row(shape.dim[p]));
         }
         queries.dy_rows = take<element>(kRows / V::depth * padded_row(shape.value_dim));
-        queries.minus_lse = take<float>(kRows);
+        queries.max = take<float>(kRows);
+        queries.minus_log_sum = take<float>(kRows);
         queries.delta = take<float>(kRows);
         value = take<element>(kGradientKeys * padded_row(feature_elements<V>(shape.value_dim)));
         panels.weights = nullptr;

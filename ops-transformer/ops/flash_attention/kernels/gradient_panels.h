@@ -1,5 +1,5 @@
 // Weights and the gradients of scores, [key][query row], for a block of keys and a block of query rows:
-//   P^T  = exp2(scale K Q^T - lse)
+//   P^T  = exp(scale K Q^T - max) / sum, as exp2((scale K Q^T - max) log2 e - log2 sum)
 //   dS^T = P^T * (V dY^T - delta)
 // They are made piece by piece, while the scores are in registers. Pairs that no row sees are 0 in both, whatever
 // bits their operands hold.
@@ -58,6 +58,17 @@ struct GradientPanels {
     }
 };
 
+// A product as the float that it is: g++ would join it with a sum behind it, which then rounds once. Scores have to be
+// those that softmaxMax is the largest of; else not even a single visible key has weight 1. clang joins nothing here.
+template <class Vec>
+KERNEL_INLINE Vec rounded(Vec product) {
+#if __has_builtin(__builtin_assoc_barrier)
+    return __builtin_assoc_barrier(product);
+#else
+    return product;
+#endif
+}
+
 // What all tiles of a piece share.
 template <class V>
 struct GradientPiece {
@@ -69,7 +80,7 @@ struct GradientPiece {
     StripRows rows;
     Piece piece;
     PieceModifiers modifiers;
-    float exponent_scale;
+    float scale;  // products times this are scores
 
     // Column of the block where the piece begins.
     int64_t column() const { return rows.begin - block.row_begin + piece.vec_begin * V::lanes; }
@@ -117,11 +128,14 @@ template <class V, int vecs, bool kModified>
         if (kModified) add_bias<V, vecs>(p.block, p.rows, p.piece, p.panels, first, tile);
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++) {
-            const auto minus_lse = V::load(p.queries.minus_lse + p.column() + v * V::lanes);
+            const auto max = V::load(p.queries.max + p.column() + v * V::lanes);
+            const auto minus_log_sum = V::load(p.queries.minus_log_sum + p.column() + v * V::lanes);
 #pragma GCC unroll 16
-            for (int r = 0; r < V::tile_rows; r++)
-                tile.sum[r][v] = V::template exp2<V::exp_degree>(
-                    V::multiply_add(tile.sum[r][v], V::set(p.exponent_scale), minus_lse));
+            for (int r = 0; r < V::tile_rows; r++) {
+                const auto below = V::sub(rounded(V::mul(tile.sum[r][v], V::set(p.scale))), max);
+                tile.sum[r][v] =
+                    V::template exp2<V::exp_degree>(V::multiply_add(below, V::set(kLog2E), minus_log_sum));
+            }
         }
         if (modified) hide_pairs<V, vecs>(p.piece, p.modifiers, p.panels, first, 0.0F, tile);
 #pragma GCC unroll 16
@@ -150,9 +164,9 @@ template <class V, int vecs, bool kModified>
 // A bit for each row of a strip but those that count as rows without a visible key, although they may see some: they
 // have no gradients, whatever bits their keys hold.
 template <class V>
-uint64_t rows_with_weights(const float* minus_lse, int64_t count) {
+uint64_t rows_with_weights(const float* minus_log_sum, int64_t count) {
     uint64_t rows = 0;
-    for (int64_t i = 0; i < count; i++) rows |= static_cast<uint64_t>(minus_lse[i] != -kInfinity) << i;
+    for (int64_t i = 0; i < count; i++) rows |= static_cast<uint64_t>(minus_log_sum[i] != -kInfinity) << i;
     return rows;
 }
 
@@ -169,7 +183,7 @@ void fill_gradients(const BackwardBlock& block, const GradientKeyBlock<V>& keys,
     to.clear(keys.keys.end - keys.keys.begin, all);
     for (int64_t i = 0; i < count; i += kColumns) {
         const StripRows strip{block.row_begin + i, std::min(kColumns, count - i)};
-        const uint64_t with_weights = rows_with_weights<V>(queries.minus_lse + i, strip.count);
+        const uint64_t with_weights = rows_with_weights<V>(queries.minus_log_sum + i, strip.count);
         KeyRange left = keys.keys;
         while (!left.empty()) {
             const Piece piece = first_piece<V>(block.band, strip, block.kv_len, left);
@@ -183,7 +197,7 @@ void fill_gradients(const BackwardBlock& block, const GradientKeyBlock<V>& keys,
                 modifiers.hides = true;
             }
             const GradientPiece<V> p{
-                block, keys, queries, panels, to, strip, piece, modifiers, score_scale(block).exponent};
+                block, keys, queries, panels, to, strip, piece, modifiers, score_scale(block).natural};
             with_constant<V::tile_vecs>(piece.vec_end - piece.vec_begin, [&](auto width) {
                 if (modifiers.any())
                     gradient_piece<V, decltype(width)::value, true>(p);

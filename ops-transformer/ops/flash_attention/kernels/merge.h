@@ -22,10 +22,10 @@ struct MergedParts {
 };
 
 // exponent_scale is positive. A part without weights leaves the other as it is, bit by bit. NaN and infinite maxima
-// give a NaN sum, as they do within one softmax.
+// give a NaN sum, as they do within one softmax, and a NaN maximum of either part stays one.
 inline MergedParts merge_parts(const SoftmaxPart& first, const SoftmaxPart& second, float exponent_scale) {
     MergedParts merged;
-    merged.both.max = std::max(first.max, second.max);
+    merged.both.max = std::isnan(second.max) ? second.max : std::max(first.max, second.max);
     const auto factor_of = [&](const SoftmaxPart& part) {
         return part.sum == 0.0F ? 0.0F : std::exp2((part.max - merged.both.max) * exponent_scale);
     };

@@ -25,7 +25,8 @@ struct QueryPanels {
     element* dy_t;           // [value feature / V::depth][row]
     element* query_rows[2];  // of each part, [pass][row / V::depth][feature of the pass], NaN and infinities as 0
     element* dy_rows;        // likewise
-    float* minus_lse;        // of each row: minus the logarithm of the sum of its exponentials, in base 2
+    float* max;              // of each row: softmaxMax
+    float* minus_log_sum;    // of each row: minus the logarithm of softmaxSum in base 2; -infinity: it has no weights
     float* delta;            // dy . out: what the softmax takes off the gradient of each weight
     bool special_query, special_dy;  // there were NaN or infinities
 };
@@ -85,10 +86,13 @@ float dot(const typename V::value* a, const typename V::value* b, int64_t dim) {
     return V::sum_lanes(total);
 }
 
-// A row without a visible key has no weights: minus infinity makes them all 0.
-inline float minus_lse(float max, float sum) {
-    if (sum == FLT_MAX && max == -FLT_MAX) return -kInfinity;
-    return -(max * kLog2E + std::log2(sum));
+// The maximum is not made one number with the logarithm: it is taken off first, without an error for scores near it.
+template <class V>
+void load_statistics(const BackwardBlock& block, int64_t row, const QueryPanels<V>& panels) {
+    const float max = block.max[row * block.stats_stride], sum = block.sum[row * block.stats_stride];
+    const bool hidden = sum == FLT_MAX && max == -FLT_MAX;  // a row without a visible key
+    panels.max[row] = hidden ? 0.0F : max;
+    panels.minus_log_sum[row] = hidden ? -kInfinity : -std::log2(sum);
 }
 
 template <class V>
@@ -119,10 +123,11 @@ void load_query_panels(const BackwardBlock& block, QueryPanels<V>& panels) {
         transpose_rows<V>(row(block.dy, i), std::min(kColumns, count - i), block.value_dim, 1.0F, panels.dy_t + i,
                           kRows);
     panels.special_dy = copy_rows<V>(block.dy, count, block.value_dim, panels.dy_rows);
-    std::fill_n(panels.minus_lse, kRows, -kInfinity);
+    std::fill_n(panels.max, kRows, 0.0F);
+    std::fill_n(panels.minus_log_sum, kRows, -kInfinity);
     std::fill_n(panels.delta, kRows, 0.0F);
     for (int64_t i = 0; i < count; i++) {
-        panels.minus_lse[i] = minus_lse(block.max[i * block.stats_stride], block.sum[i * block.stats_stride]);
+        load_statistics(block, i, panels);
         panels.delta[i] = row_delta<V>(block, i);
     }
 }

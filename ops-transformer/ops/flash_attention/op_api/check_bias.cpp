@@ -119,6 +119,9 @@ BiasForm check_varlen(const ScoreRequest& request, const ScoreSizes& sizes, cons
     // The operator looks at the first dimension only; what matters is that there are enough elements.
     if (first == rows_count && count >= rows_count) return BiasForm::kFlatRows;
     if (first == full_count && count >= full_count) return BiasForm::kFlatMatrix;
+    // Where all sequences have the 1024 rows of the compressed form, both forms hold the same numbers, and this one has a
+    // gradient.
+    if (lengths.max_q == kCompressedBiasRows && count == full_count) return BiasForm::kFlatMatrix;
     if (is_matrix_of(bias, batch, heads, kCompressedBiasRows, lengths.max_kv)) {
         for (const Sequence& s : lengths.sequences) {
             if (s.q_len == s.kv_len) continue;

@@ -34,11 +34,11 @@ Bias::Form Bias::form() const {
     const bool stored_rows = shape.size() == 4 && shape[2] == kStoredRows;
     // With just as many rows as are stored it is an ordinary matrix, which has a gradient.
     if (!packed_) return stored_rows && most_rows_ != kStoredRows ? Form::kLastRows : Form::kMatrices;
-    const int64_t one_row = heads_ * all_keys_, full = heads_ * all_pairs_;
+    const int64_t one_row = heads_ * all_keys_, full = heads_ * all_pairs_, count = elements_of(*arguments_.real_shift);
     if (shape[0] == one_row) return Form::kPackedOneRow;
     if (shape[0] == full) return Form::kPacked;
-    if (stored_rows) return Form::kLastRows;
-    return elements_of(*arguments_.real_shift) == one_row ? Form::kPackedOneRow : Form::kPacked;
+    if (stored_rows && (most_rows_ != kStoredRows || count != full)) return Form::kLastRows;
+    return count == one_row ? Form::kPackedOneRow : Form::kPacked;
 }
 
 double Bias::stored(int64_t index) const {
