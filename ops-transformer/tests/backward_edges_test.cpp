@@ -152,6 +152,25 @@ TEST_P(Edges, OfLengths) {
     expect_right_type("layout=BSND n=1 d=8 q=2049 kv=2049 mode=4 pre=70 next=0 mask=compressed");
 }
 
+// The only key that a row sees has weight 1, however large its score is, so that its dv is dy, bit by bit.
+TEST_P(Edges, TheOnlyKeyOfARowHasWeightOne) {
+    for (const char* scale : {"0.25", "100", "1e6", "-3e30"}) {
+        Case c =
+            parse_case(std::string("layout=BNSD pass=backward given=operator n=2 d=16 q=70 kv=70 mode=4 pre=0 next=0 "
+                                   "mask=compressed scale=") +
+                       scale);
+        c.dtype = GetParam();
+        const BackwardCall call = make_backward_call(c);
+        const BackwardResult result = run(call);
+        ASSERT_EQ(result.phase_two, 0) << result.error_text;
+        const auto& values = call.arguments.dy.values;
+        const std::vector<uint32_t>& dv = result.gradients[2];  // of kGradientArguments
+        ASSERT_EQ(dv.size(), values.size());
+        for (size_t i = 0; i < dv.size(); i++)
+            ASSERT_EQ(from_bits(c.dtype, dv[i]), values[i]) << "element " << i << ", scale " << scale;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Edges, kAllTypes, type_name);
 
 }  // namespace

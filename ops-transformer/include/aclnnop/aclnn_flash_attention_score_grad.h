@@ -63,8 +63,7 @@ extern "C" {
 // dropMaskOptional    [in]  as in forward, and applied for any keepProb as there. Required when keepProb is below 1,
 //                           except for ScoreGradV4 (see there).
 // softmaxMaxOptional, softmaxSumOptional
-//                     [in]  required. FLOAT, [B, Nq, Sq, 8]; TND: [T, Nq, 8]. M and L of forward; the first of the
-//                     eight
+//                     [in]  required. FLOAT, [B, Nq, Sq, 8]; TND: [T, Nq, 8]. M and L of forward; the first of the eight
 //                           copies is read.
 // softmaxInOptional   [in]  reserved by the interface, never looked at.
 // attentionInOptional [in]  required. O of forward, dtype of query, shape of dy.
@@ -79,20 +78,28 @@ extern "C" {
 //                           so do rows without visible key, and keys that no row sees.
 // dqRopeOut, dkRopeOut
 //                     [out] BFLOAT16, shapes of the rope parts; required with them.
-// dpseOut             [out] optional: nullptr, an empty tensor, or one of the shape of pseShiftOptional and the dtype
-// of
-//                           query. The true gradient for
-//                             [B, Nq, Sq, Skv], [1, Nq, Sq, Skv], [B, Nq, 1, Skv], [1, Nq, 1, Skv] and, of TND, the
-//                             flat forms (Nq * sum(Sq*Skv) or Nq * sumSkv elements; those behind them get zeros).
-//                           It costs a pass of its own over the scores. Zeros, and a warning in the log, for the
-//                             compressed form with 1024 rows and for the slopes of pseType 2 and 3 (there the dtype may
-//                             also be FLOAT).
-//                           The NPU never writes this tensor.
+// dpseOut             [out] optional: nullptr, an empty tensor, or one of the shape of pseShiftOptional and the dtype of
+//                           query. The true gradient for [B, Nq, Sq, Skv], [1, Nq, Sq, Skv], [B, Nq, 1, Skv],
+//                           [1, Nq, 1, Skv] and, of TND, the flat forms (Nq * sum(Sq*Skv) or Nq * sumSkv elements; those
+//                           behind them get zeros). It costs a pass of its own over the scores. Zeros, and a warning in
+//                           the log, for the compressed form with 1024 rows and for the slopes of pseType 2 and 3 (there
+//                           the dtype may also be FLOAT). The NPU never writes this tensor.
 // dsinkOut            [out] FLOAT [Nq]; required with sinkInOptional.
 //   An output that belongs to an absent input (dqRopeOut, dkRopeOut, dpseOut, dsinkOut) may be absent; if it is given,
 //   it gets zeros, whatever its shape.
-// workspaceSize       [out] bytes of device memory for the second phase. Linear in the lengths of the sequences, never
-//                           Sq * Skv. The same for equal arguments and thread setting; 0 when there is nothing to do.
+// workspaceSize       [out] bytes of device memory for the second phase:
+//                             at most 63 + slots * (200704 + 3072 * (D + Drope) + 1920 * Dv + sums) + partial dq
+//                             + packed copies, D, Drope and Dv rounded up to multiples of 16; less for narrower
+//                             instruction sets; slots = the number of threads, or less for little work.
+//                             Sums: 8 * (D + Drope + Dv) for each key of the longest sequence, but of no more than 2048;
+//                             at least 737344 when dpse is wanted.
+//                             Partial dq, when a sequence has more than 2048 keys: 4 * (D + Drope) for each query row of
+//                             all heads (rows of a head rounded up to a multiple of 192), and for each of C =
+//                             min(8, ceil(Skv / 2048)) chunks of keys, where chunks go to different threads: when there
+//                             are fewer than 4 heads of keys for each thread, and not as many for all threads. Else only
+//                             of the Nq / Nkv heads of one slot, twice when Skv > 16384.
+//                           Nothing grows with Sq * Skv; copies are as large as the views that need them. The same for
+//                           equal arguments and thread setting; 0 when there is nothing to do.
 // executor            [out] handle for the second phase.
 //
 // When nothing can be attended to (Sq, Skv, Nkv, D or Dv is 0), all gradients are 0. When all outputs are empty or
@@ -102,8 +109,7 @@ extern "C" {
 // aclGetRecentErrMsg() tells the argument, its value and the rule.
 //   0       success
 //   161001  a required pointer is null: query, keyIn, value, dy, attentionInOptional, dqOut, dkOut, dvOut,
-//   workspaceSize,
-//           executor, inputLayout; softmaxMaxOptional and softmaxSumOptional when there is something to compute;
+//           workspaceSize, executor, inputLayout; softmaxMaxOptional and softmaxSumOptional when there is something to compute;
 //           dsinkOut with sinkInOptional
 //   161002  any other wrong argument, as in forward. Besides: dy, attentionInOptional or gradients of other shapes or
 //           dtypes; statistics of another shape; softmaxInLayout; keepProb below 1 without dropMaskOptional; lists that

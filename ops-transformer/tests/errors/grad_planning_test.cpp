@@ -160,5 +160,45 @@ TEST(GradPlanning, WorkspaceDependsOnTheArgumentsOnly) {
     EXPECT_EQ(run(call, true).workspace_size, with_copy);
 }
 
+// The most that the header allows, where the number of threads does not enter: one head and few rows. Not much less
+// either: sums for all keys must fit.
+TEST(GradPlanning, WorkspaceIsWhatTheHeaderSays) {
+    const auto rounded = [](int64_t dim) { return (dim + 15) / 16 * 16; };
+    for (const int64_t d : {1, 8, 100, 768}) {
+        const int64_t dv = (d + 1) / 2;
+        for (const int64_t keys : {300, 2048, 9000, 20000}) {
+            SCOPED_TRACE(::testing::Message() << "D " << d << ", " << keys << " keys");
+            const int64_t summed = std::min<int64_t>(keys, 2048);
+            const int64_t chunks = keys > 2048 ? std::min<int64_t>((keys + 2047) / 2048, 8) : 0;
+            const auto bytes = static_cast<int64_t>(
+                run(backward_of(
+                        dense_call("BSND", {.b = 1, .n = 1, .nkv = 1, .sq = 32, .skv = keys, .d = d, .dv = dv})),
+                    true)
+                    .workspace_size);
+            // As many slots as chunks, or one.
+            const int64_t most = std::max<int64_t>(chunks, 1);
+            EXPECT_LE(bytes, 63 +
+                                 most * (200704 + 3072 * rounded(d) + 1920 * rounded(dv) +
+                                         8 * (summed + 8) * (rounded(d) + rounded(dv))) +
+                                 4 * 192 * most * rounded(d));
+            EXPECT_GE(bytes, 8 * summed * (d + dv));
+        }
+    }
+}
+
+// Twice as long sequences take twice as much at the most, and no more than a part of dq for each chunk of keys.
+TEST(GradPlanning, WorkspaceIsLinear) {
+    const auto bytes = [](int64_t length) {
+        return static_cast<double>(
+            run(backward_of(
+                    dense_call("BSND", {.b = 1, .n = 1, .nkv = 1, .sq = length, .skv = length, .d = 64, .dv = 64})),
+                true)
+                .workspace_size);
+    };
+    const double base = bytes(16384);
+    EXPECT_LE(bytes(32768), 2 * base);
+    EXPECT_LE(bytes(65536), 4 * base);
+}
+
 }  // namespace
 }  // namespace flash_attention::testing
