@@ -56,7 +56,7 @@ TEST(Speed, RandomWords) {
     const Processors processors;
     processors.use(1);
     flash_attention::testing::stream();  // starts the runtime
-    const MaskRun mask(int64_t{1} << 23);
+    const DropoutRun mask(int64_t{1} << 23);
     const std::vector<std::string> tables = available_tables();
     ASSERT_FALSE(tables.empty());
     for (const std::string& table : tables) {
