@@ -1,13 +1,21 @@
-// What the figures of attention_bench rest on: counted work, the standard cases, the command line.
+// What the figures of attention_bench rest on: counted work, the standard cases, turns and medians, the command line
+// and the report.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
 
+#include "elementwise.h"
+#include "measure.h"
 #include "options.h"
 #include "peak.h"
 #include "prepared_case.h"
+#include "report.h"
 #include "testing/call.h"
+#include "testing/call_memory.h"
 #include "testing/random_cases.h"
+#include "testing/reduced.h"
 #include "work.h"
 
 namespace fusion_bench {
@@ -47,20 +55,126 @@ TEST(Work, CountsFeaturesHeadsAndBatches) {
     EXPECT_EQ(useful_flops(testing::parse_case("n=1 d=8 q=4 kv=4 mode=1 mask=2d:random")), 2.0 * 16 * (8 + 8));
 }
 
+TEST(Work, CountsFiveProductsOfBackward) {
+    // Scores, dQ and dK have 32 features, dV and the gradient of the weights 16.
+    EXPECT_EQ(useful_flops(testing::parse_case("b=3 n=6/2 d=32 dv=16 q=4 kv=4 mode=3 mask=compressed pass=backward")),
+              2.0 * 10 * 3 * 6 * (32 + 16 + 16 + 32 + 32));
+    EXPECT_EQ(useful_flops(testing::parse_case(
+                  "layout=TND dtype=bf16 n=2 d=32 rope=8 q=4,1 kv=4,5 mode=3 mask=compressed pass=backward")),
+              2.0 * (10 + 5) * 2 * (3 * (32 + 8) + 2 * 32));
+}
+
+std::vector<Entry> entries_of(const Suite& suite) {
+    return suite.entries == nullptr ? std::vector<Entry>() : suite.entries();
+}
+
 TEST(Suites, HoldLegalCasesAndPartnersWithTheSameWork) {
     for (const Suite& suite : suites()) {
-        const std::vector<Entry> entries = suite.entries();
-        EXPECT_FALSE(entries.empty()) << suite.name;
+        const std::vector<Entry> entries = entries_of(suite);
+        EXPECT_EQ(entries.empty(), suite.elementwise != nullptr) << suite.name;
+        const bool backward = std::string_view(suite.name).substr(0, 8) == "backward";
         for (const Entry& entry : entries) {
             const std::string text = to_string(entry.description);
+            EXPECT_EQ(entry.description.backward, backward) << text;
             EXPECT_EQ(why_illegal(entry.description), "") << text;
             EXPECT_EQ(entry.floor > 0, entry.partner || entry.against_one_thread) << text;
             if (!entry.partner) continue;
             EXPECT_EQ(why_illegal(*entry.partner), "") << text;
             EXPECT_EQ(entry.partner->dtype, entry.description.dtype) << text;
+            EXPECT_EQ(entry.partner->backward, backward) << text;
             EXPECT_EQ(useful_flops(*entry.partner), useful_flops(entry.description)) << text;
         }
     }
+}
+
+// The same case with fewer positions, which the operators have to accept just as well.
+testing::Case shortened(testing::Case c) {
+    constexpr int64_t kTimes = 32;
+    c.batch = std::min<int64_t>(c.batch, 2);
+    for (std::vector<int64_t>* lengths : {&c.q, &c.kv}) {
+        for (int64_t& length : *lengths) length = std::max<int64_t>(length / kTimes, 1);
+    }
+    return c;
+}
+
+TEST(Suites, HoldCasesThatTheOperatorsRun) {
+    std::set<std::string> all;
+    for (const Suite& suite : suites()) {
+        for (const Entry& entry : entries_of(suite)) {
+            // Every kind of case is there in every type.
+            if (testing::reduced_tests() && entry.description.dtype != testing::DType::kBf16) continue;
+            all.insert(to_string(shortened(entry.description)));
+            if (entry.partner) all.insert(to_string(shortened(*entry.partner)));
+        }
+    }
+    for (const std::string& text : all) {
+        try {
+            EXPECT_GE(PreparedCase(testing::parse_case(text)).run(wall_time), 0) << text;
+        } catch (const std::runtime_error& error) {
+            ADD_FAILURE() << text << ": " << error.what();
+        }
+    }
+}
+
+TEST(Suites, HoldElementwiseCasesOfEveryType) {
+    std::vector<std::string> found;
+    for (const Suite& suite : suites()) {
+        if (suite.elementwise == nullptr) continue;
+        for (const ElementwiseCase& c : suite.elementwise()) found.push_back(to_string(c));
+    }
+    EXPECT_EQ(found, (std::vector<std::string>{"operator=ring layout=SBH dtype=fp32 n=8 d=64 q=4096",
+                                               "operator=ring layout=SBH dtype=fp32 n=8 d=128 q=4096",
+                                               "operator=ring layout=SBH dtype=fp16 n=8 d=64 q=4096",
+                                               "operator=ring layout=SBH dtype=fp16 n=8 d=128 q=4096",
+                                               "operator=ring layout=SBH dtype=bf16 n=8 d=64 q=4096",
+                                               "operator=ring layout=SBH dtype=bf16 n=8 d=128 q=4096",
+                                               "operator=dropout bits=1048576", "operator=dropout bits=67108864"}));
+}
+
+TEST(Elementwise, RunsAndCountsBytes) {
+    testing::stream();  // starts the runtime
+    const RingRun ring({testing::DType::kBf16, 64, 2, 32});
+    EXPECT_GE(ring.run(wall_time), 0);
+    // Two inputs and an output, each with 64 * 2 rows of 32 features of 2 bytes and two statistics of 8 floats.
+    EXPECT_EQ(ring.bytes(), 3.0 * 64 * 2 * (32 * 2 + 2 * 8 * 4));
+    const DropoutRun dropout(1024);
+    EXPECT_GE(dropout.run(wall_time), 0);
+    EXPECT_EQ(dropout.random_bytes(), 4096);
+    const SumRun sum(1e6);
+    EXPECT_GE(sum.run(wall_time), 0);
+    EXPECT_GE(sum.bytes(), 1e6);
+    EXPECT_LT(sum.bytes(), 1.3e6);
+}
+
+// Gives the times of a list, one after another, and notes its name.
+Contender synthetic(char name, double work, std::vector<double> seconds, std::string& order) {
+    return {.run =
+                [=, &order, at = size_t{0}]() mutable {
+                    order += name;
+                    return seconds.at(at++);
+                },
+            .work = work};
+}
+
+TEST(Turns, GoBackwardsEverySecondRoundAndKeepAllTimes) {
+    std::string order;
+    std::vector<Contender> contenders{synthetic('a', 6, {1, 2, 4}, order), synthetic('b', 3, {2, 8, 1}, order),
+                                      synthetic('c', 1, {1, 1, 1}, order)};
+    EXPECT_EQ(measure_by_turns(contenders, nullptr, {.rounds = 3, .seconds = 0}), 0);
+    EXPECT_EQ(order, "abccbaabc");
+    EXPECT_EQ(contenders[0].seconds, (std::vector<double>{1, 2, 4}));
+    EXPECT_EQ(contenders[0].best(), 1);
+    EXPECT_EQ(contenders[1].best(), 1);
+    // In the rounds 6/1 : 3/2, 6/2 : 3/8 and 6/4 : 3/1, while best times would give 2.
+    EXPECT_EQ(median_ratio(contenders[0], contenders[1]), 4);
+    EXPECT_EQ(median_ratio(contenders[1], contenders[0]), 0.25);
+}
+
+TEST(Turns, TakeTheMeanOfTheMiddleOfAnEvenNumber) {
+    std::string order;
+    std::vector<Contender> contenders{synthetic('a', 1, {1, 1, 1, 1}, order), synthetic('b', 1, {1, 8, 2, 4}, order)};
+    EXPECT_GT(measure_by_turns(contenders, multiply_add_portable, {.rounds = 4, .seconds = 0}), 0);
+    EXPECT_EQ(median_ratio(contenders[0], contenders[1]), 3);
 }
 
 double best_peak(const std::string& table) {
@@ -93,7 +207,9 @@ std::string refusal(std::vector<std::string> arguments) {
 
 TEST(Options, AreRefusedWithArgumentAndRule) {
     EXPECT_EQ(refusal({}), "nothing to measure: a problem string or --suite must be given");
-    EXPECT_EQ(refusal({"--suite", "fast"}), "--suite fast: must be one of plain, shares, threads, decode");
+    EXPECT_EQ(refusal({"--suite", "fast"}),
+              "--suite fast: must be one of plain, shares, threads, decode, backward, backward-shares, "
+              "backward-threads, ring, dropout");
     EXPECT_EQ(refusal({"--suite"}), "--suite: a value must follow");
     EXPECT_EQ(refusal({"--runs", "0"}), "--runs 0: must be a whole number from 1 to 1000000");
     EXPECT_EQ(refusal({"--runs", "2.5"}), "--runs 2.5: must be a whole number from 1 to 1000000");
@@ -109,8 +225,57 @@ TEST(Options, AreTaken) {
     EXPECT_EQ(refusal({"q=64", "--suite", "decode", "--runs", "1", "--seconds", "0.25", "--threads", "2",
                        "--against-sketches=there", "--json", "out.json", "--only", "n"}),
               "");
+    EXPECT_EQ(refusal({"--suite", "ring", "--only", "dtype=bf16", "--suite", "dropout"}), "");
     EXPECT_EQ(refusal({"--list"}), "");
     EXPECT_EQ(refusal({"--help"}), "");
+}
+
+TEST(Options, ChooseAmongAllCases) {
+    std::string arguments[] = {"attention_bench", "--suite", "ring",   "q=64 dtype=bf16",
+                               "--suite",         "dropout", "--only", "dtype=bf16"};
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    const Options options = parse_options(static_cast<int>(argv.size()), argv.data());
+    EXPECT_EQ(options.entries.size(), 1U);
+    EXPECT_EQ(options.elementwise.size(), 2U);
+    EXPECT_EQ(options.runs, std::nullopt);
+}
+
+TEST(Report, NamesEveryFigureInJson) {
+    Result result{.description = "q=64", .threads = 2, .seconds = 0.5, .flops = 1e9, .peak = 8e9};
+    result.share = {.partner = "q=32", .threads = 1, .seconds = 0.25, .flops = 5e8, .share = 0.9375, .floor = 0.5};
+    result.sketch = {.seconds = 0.25, .share = 0.75};
+    result.reading = {.bytes = 1e9, .share = 0.5};
+    ElementwiseResult ring{.description = "operator=ring", .seconds = 0.5, .bytes = 1e9};
+    ring.sum = {.speed = 4e9, .share = 0.875};
+    const ElementwiseResult dropout{.description = "operator=dropout", .seconds = 0.25, .bytes = 1e9, .floor = 1e9};
+    const auto all = nlohmann::json::parse(to_json({"A CPU", "avx2", "g++", 1}, {result}, {ring, dropout}));
+    EXPECT_EQ(all["processor"], "A CPU");
+    EXPECT_EQ(all["results"], nlohmann::json::parse(R"([
+        {"case": "q=64", "threads": 2, "seconds": 0.5, "gflops": 2.0, "peak_gflops": 8.0, "percent_of_peak": 25.0,
+         "partner": {"case": "q=32", "threads": 1, "seconds": 0.25}, "share": 0.9375, "floor": 0.5,
+         "sketch_percent_of_peak": 50.0, "share_of_sketch": 0.75,
+         "gigabytes_per_second": 2.0, "percent_of_reading": 50.0},
+        {"case": "operator=ring", "threads": 1, "seconds": 0.5, "gigabytes_per_second": 2.0,
+         "sum_gigabytes_per_second": 4.0, "share_of_sum": 0.875},
+        {"case": "operator=dropout", "threads": 1, "seconds": 0.25, "gigabytes_per_second": 4.0,
+         "floor_of_thread": 1.0}])"));
+}
+
+TEST(Report, FillsEveryColumnThatTheHeadHas) {
+    const Columns columns{.share = true, .sketch = true, .reading = true};
+    const Result empty{.description = "q=64", .seconds = 0.5, .flops = 1e9, .peak = 8e9};
+    EXPECT_EQ(table_row(columns, empty).find("q=64"), table_head(columns).find("case"));
+    Result full = empty;
+    full.share = {.partner = "q=32", .seconds = 0.25, .flops = 1e9, .share = 0.9375, .floor = 0.5};
+    full.sketch = {.seconds = 0.25, .share = 0.75};
+    full.reading = {.bytes = 1e9, .share = 0.5};
+    EXPECT_EQ(table_row(columns, full),
+              "   500.000       2.0    25.0       4.0   0.938    0.50      50.0   0.750     2.0"
+              "    50.0  q=64");
+    const ElementwiseResult ring{
+        .description = "operator=ring", .seconds = 0.5, .bytes = 1e9, .sum = ElementwiseResult::Sum{4e9, 0.875}};
+    EXPECT_EQ(elementwise_row(ring).find("operator"), elementwise_head().find("case"));
 }
 
 }  // namespace

@@ -3,18 +3,47 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "clock.h"
 #include "device.h"
+#include "testing/element.h"
 
 namespace fusion_bench {
 
-// A mask of `bits` bits, a multiple of 128.
-class MaskRun {
+// One step of a ring, "SBH" with batch 1.
+struct RingCase {
+    flash_attention::testing::DType dtype;
+    int64_t rows, heads, dim;
+};
+struct DropoutCase {
+    int64_t bits;  // a multiple of 128
+    double floor;  // bytes of random numbers a second of each thread
+};
+using ElementwiseCase = std::variant<RingCase, DropoutCase>;
+
+// As a line of words like a problem string, which begins with operator=.
+std::string to_string(const ElementwiseCase& c);
+
+class RingRun {
   public:
-    explicit MaskRun(int64_t bits);
+    explicit RingRun(const RingCase& c);
     // Seconds of phase two; phase one comes before.
+    double run(Clock clock) const;
+    // Read and written.
+    double bytes() const;
+
+  private:
+    enum Part { kPrevious, kCurrent, kMerged, kPartCount };
+    RingCase case_;
+    std::vector<DeviceMemory> out_, max_, sum_;  // by Part
+};
+
+class DropoutRun {
+  public:
+    explicit DropoutRun(int64_t bits);
     double run(Clock clock) const;
     // A random number of 32 bits stands behind every bit.
     double random_bytes() const { return 4.0 * static_cast<double>(bits_); }
@@ -24,19 +53,16 @@ class MaskRun {
     DeviceMemory out_;
 };
 
-// One step of a ring, "SBH" with batch 1.
-class RingRun {
+// A plain sum of two arrays into a third, by the threads of the operators: what memory lets a ring update do.
+class SumRun {
   public:
-    RingRun(aclDataType dtype, int64_t rows, int64_t heads, int64_t dim);
+    // `bytes` are read and written, as near as whole pieces come to that.
+    explicit SumRun(double bytes);
     double run(Clock clock) const;
-    // Read and written.
     double bytes() const;
 
   private:
-    enum Part { kPrevious, kCurrent, kMerged, kPartCount };
-    aclDataType dtype_;
-    int64_t rows_, heads_, dim_;
-    std::vector<DeviceMemory> out_, max_, sum_;  // by Part
+    std::vector<DeviceMemory> arrays_;
 };
 
 }  // namespace fusion_bench

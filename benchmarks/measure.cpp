@@ -8,14 +8,43 @@
 
 namespace fusion_bench {
 
+namespace {
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    if (values.size() % 2 == 1) return *middle;
+    return 0.5 * (*std::max_element(values.begin(), middle) + *middle);
+}
+
+}  // namespace
+
+double Contender::best() const {
+    return *std::min_element(seconds.begin(), seconds.end());
+}
+
 double measure_by_turns(std::vector<Contender>& contenders, PeakLoop peak, const Effort& effort) {
     double best_peak = 0;
+    auto run_peak = [&] {
+        if (peak != nullptr) best_peak = std::max(best_peak, measure_peak(peak));
+    };
     const double begin = wall_time();
-    for (int round = 0; round < effort.runs || wall_time() - begin < effort.seconds; round++) {
-        best_peak = std::max(best_peak, measure_peak(peak));
-        for (Contender& contender : contenders) contender.best = std::min(contender.best, contender.run());
+    for (int round = 0; round < effort.rounds || wall_time() - begin < effort.seconds; round++) {
+        run_peak();
+        for (size_t turn = 0; turn < contenders.size(); turn++) {
+            Contender& contender = contenders[round % 2 == 0 ? turn : contenders.size() - 1 - turn];
+            contender.seconds.push_back(contender.run());
+        }
     }
-    return std::max(best_peak, measure_peak(peak));
+    run_peak();
+    return best_peak;
+}
+
+double median_ratio(const Contender& contender, const Contender& other) {
+    std::vector<double> ratios;
+    for (size_t round = 0; round < contender.seconds.size(); round++)
+        ratios.push_back(contender.work / contender.seconds[round] / (other.work / other.seconds[round]));
+    return median(std::move(ratios));
 }
 
 double share_of_peak(const std::function<double()>& run, double flops, PeakLoop peak, int runs) {
@@ -28,8 +57,7 @@ double share_of_peak(const std::function<double()>& run, double flops, PeakLoop 
         shares.push_back(flops / seconds * 0.5 * (1 / before + 1 / after));
         before = after;
     }
-    std::nth_element(shares.begin(), shares.begin() + runs / 2, shares.end());
-    return shares[runs / 2];
+    return median(std::move(shares));
 }
 
 Processors::Processors() {

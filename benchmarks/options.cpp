@@ -31,7 +31,12 @@ void add_suite(Options& options, std::string_view name) {
         for (const Suite& s : suites()) known += fmt::format("{}{}", known.empty() ? "" : ", ", s.name);
         throw UsageError(fmt::format("--suite {}: must be one of {}", name, known));
     }
-    for (Entry& entry : suite->entries()) options.entries.push_back(std::move(entry));
+    if (suite->entries != nullptr) {
+        for (Entry& entry : suite->entries()) options.entries.push_back(std::move(entry));
+    }
+    if (suite->elementwise != nullptr) {
+        for (const ElementwiseCase& c : suite->elementwise()) options.elementwise.push_back(c);
+    }
 }
 
 void add_case(Options& options, std::string_view text) {
@@ -44,6 +49,10 @@ void add_case(Options& options, std::string_view text) {
     const std::string problem = flash_attention::testing::why_illegal(c);
     if (!problem.empty()) throw UsageError(fmt::format("\"{}\": the operator refuses it: {}", text, problem));
     options.entries.push_back({.description = c});
+}
+
+bool empty(const Options& options) {
+    return options.entries.empty() && options.elementwise.empty();
 }
 
 }  // namespace
@@ -83,15 +92,15 @@ Options parse_options(int argc, char** argv) {
             add_case(options, argument);
         }
     }
-    if (options.list && options.entries.empty()) {
+    if (options.list && empty(options)) {
         for (const Suite& suite : suites()) add_suite(options, suite.name);
     }
     if (options.help) return options;
-    if (options.entries.empty()) throw UsageError("nothing to measure: a problem string or --suite must be given");
-    std::erase_if(options.entries, [&options](const Entry& entry) {
-        return to_string(entry.description).find(options.only) == std::string::npos;
-    });
-    if (options.entries.empty())
+    if (empty(options)) throw UsageError("nothing to measure: a problem string or --suite must be given");
+    auto not_wanted = [&options](const std::string& text) { return text.find(options.only) == std::string::npos; };
+    std::erase_if(options.entries, [&](const Entry& entry) { return not_wanted(to_string(entry.description)); });
+    std::erase_if(options.elementwise, [&](const ElementwiseCase& c) { return not_wanted(to_string(c)); });
+    if (empty(options))
         throw UsageError(fmt::format("--only {}: must be a part of at least one of the cases", options.only));
     return options;
 }
@@ -111,7 +120,9 @@ std::string help_text() {
            "\n"
            "options:\n"
            "  --only <text>           only cases with this text in their problem string, as in --only dtype=bf16\n"
-           "  --runs <N>              at least N timed runs a case, the best counts (default 5)\n"
+           "  --runs <N>              at least N rounds a case, in each of which everything that is compared runs "
+           "once\n"
+           "                          (default 9, or 5 where nothing is compared)\n"
            "  --seconds <S>           and at least S seconds a case (default 0.5)\n"
            "  --threads <N>           threads of the operator (default 1, kept on one core)\n"
            "  --json <file>           writes the results as JSON too\n"
@@ -124,14 +135,26 @@ std::string help_text() {
            "\n"
            "columns:\n"
            "  ms                      processor time for one thread, else wall time; the best of all runs\n"
-           "  GFLOP/s                 useful work: 2 (D + Dv) a head and pair that mode and window let see, rope part\n"
-           "                          included in D; the content of an explicit mask does not lessen it\n"
+           "  GFLOP/s                 useful work: for each head and pair that mode and window let see 2 (D + Dv), "
+           "and\n"
+           "                          2 (3 D + 2 Dv) of backward, rope part included in D; the content of an explicit\n"
+           "                          mask does not lessen it\n"
            "  % peak                  of the multiply-adds of all threads; bf16: of its dot products if the kernels "
            "have\n"
            "                          them\n"
-           "  share, floor            the case's GFLOP/s as a share of its partner's, and what it should at least be\n"
-           "  sketch %, points        the sketch's part of the same peak, and the operator's lead over it\n"
-           "  GB/s, % read            of key and value, and as a part of a plain sum over both\n"
+           "  partner                 its GFLOP/s in its best run\n"
+           "  share, floor            the case's speed as a part of its partner's in the same round, the median of "
+           "all\n"
+           "                          rounds, and what it should at least be\n"
+           "  sketch %, share         the sketch's part of the same peak, and the operator's speed as a part of the\n"
+           "                          sketch's, like share\n"
+           "  GB/s, % read            of key and value, and as a part of a plain sum over both, like share\n"
+           "columns of ring and dropout:\n"
+           "  GB/s, floor             read and written, or of random numbers, and what it should at least be of each\n"
+           "                          thread\n"
+           "  sum GB/s, share         of a plain sum of two arrays of as many bytes, and the operator's speed as a "
+           "part\n"
+           "                          of it, like share above\n"
            "\n"
            "exit code: 0, or 1 when a call fails, or 2 for wrong arguments\n";
 }

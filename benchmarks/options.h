@@ -16,8 +16,9 @@ struct UsageError : std::runtime_error {
 
 struct Options {
     std::vector<Entry> entries;  // of all suites and problem strings, in the order given
+    std::vector<ElementwiseCase> elementwise;
     std::string only;
-    int runs = 5;
+    std::optional<int> runs;
     double seconds = 0.5;
     int threads = 1;
     std::optional<std::string> json;

@@ -26,6 +26,10 @@ double measure_peak(PeakLoop loop, double flops) {
     return done / (processor_time() - begin);
 }
 
+void add_arrays(const float* a, const float* b, float* out, size_t count) {
+    for (size_t i = 0; i < count; i++) out[i] = a[i] + b[i];
+}
+
 double measure_reading(const void* data, size_t bytes) {
     // As many sums as hide the latency of an addition.
     typedef uint64_t Words __attribute__((vector_size(16)));

@@ -1,5 +1,5 @@
 // How fast a core can multiply and add at most, measured by loops that touch nothing but registers; and how fast it
-// reads memory.
+// reads and writes memory.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,9 @@ PeakLoop peak_loop(std::string_view table, flash_attention::testing::DType dtype
 
 // Operations a second of one thread, from about that many operations; by default some milliseconds.
 double measure_peak(PeakLoop loop, double flops = 3e8);
+
+// out = a + b, for what reads two arrays and writes a third.
+void add_arrays(const float* a, const float* b, float* out, size_t count);
 
 // Seconds to read `bytes` bytes and do nothing with them but add them up.
 double measure_reading(const void* data, size_t bytes);

@@ -4,9 +4,8 @@
 #include <optional>
 
 #include "aclnn/acl_meta.h"
-#include "entry_points.h"
 #include "opbase/cpu_features.h"
-#include "testing/call.h"
+#include "testing/backward_runner.h"
 
 namespace fusion_bench {
 namespace {
@@ -84,27 +83,39 @@ std::string choose_table() {
     return best;
 }
 
-PreparedCase::PreparedCase(const testing::Case& c)
-    : case_(c), call_(std::make_unique<testing::PreparedCall>(testing::make_call(c))) {
+PreparedCase::PreparedCase(const testing::Case& c) : case_(c) {
+    if (c.backward) {
+        testing::Case fast = c;
+        fast.given = testing::Given::kOperator;
+        take(std::make_shared<testing::PreparedBackward>(testing::make_backward_call(fast)));
+    } else {
+        take(std::make_shared<testing::PreparedCall>(testing::make_call(c)));
+    }
+}
+
+template <class Call>
+void PreparedCase::take(std::shared_ptr<Call> call) {
+    version_ = call->version();
+    arguments_ = call->arguments();
     for (int a = 0; a < testing::kArgumentCount; a++) {
-        if (const aclTensor* tensor = call_->tensor(static_cast<testing::Argument>(a)))
+        if (const aclTensor* tensor = call->tensor(static_cast<testing::Argument>(a)))
             memory_[a] = move_storage(tensor);
     }
+    call_ = std::move(call);
 }
 
 double PreparedCase::run(Clock clock) {
     Plan plan;
-    testing::ScoreArguments arguments = call_->arguments();
+    testing::ScoreArguments arguments = arguments_;
     arguments.workspace_size = &plan.workspace_size;
     arguments.executor = &plan.executor;
-    const std::string name = testing::traits(call_->version()).name;
-    check(testing::phase_one(call_->version(), arguments), (name + "GetWorkspaceSize").c_str());
+    const std::string name = testing::traits(version_).name;
+    check(testing::phase_one(version_, arguments), (name + "GetWorkspaceSize").c_str());
     // It grows with the number of threads.
     if (!workspace_ || workspace_->bytes() < plan.workspace_size)
         workspace_ = std::make_unique<DeviceMemory>(plan.workspace_size);
     const double begin = clock();
-    check(testing::phase_two(call_->version(), workspace_->address(), plan.workspace_size, plan.executor,
-                             testing::stream()),
+    check(testing::phase_two(version_, workspace_->address(), plan.workspace_size, plan.executor, testing::stream()),
           name.c_str());
     check(aclrtSynchronizeStream(testing::stream()), "aclrtSynchronizeStream");
     return clock() - begin;

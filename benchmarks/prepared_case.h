@@ -8,8 +8,8 @@
 
 #include "clock.h"
 #include "device.h"
+#include "entry_points.h"
 #include "testing/case.h"
-#include "testing/runner.h"
 
 namespace fusion_bench {
 
@@ -21,6 +21,8 @@ std::vector<std::string> available_tables();
 std::string choose_table();
 
 // The call with data that is made once, operands where programs have them, in memory of aclrtMalloc, and one workspace.
+// Backward gets output and statistics from the forward operator, whatever the case says, because the reference takes
+// minutes where the operator takes a second.
 class PreparedCase {
   public:
     explicit PreparedCase(const flash_attention::testing::Case& c);
@@ -33,8 +35,13 @@ class PreparedCase {
     const DeviceMemory& memory(flash_attention::testing::Argument argument) const { return *memory_[argument]; }
 
   private:
+    template <class Call>
+    void take(std::shared_ptr<Call> call);
+
     flash_attention::testing::Case case_;
-    std::unique_ptr<flash_attention::testing::PreparedCall> call_;
+    std::shared_ptr<void> call_;  // has what the arguments point to
+    flash_attention::testing::Version version_{};
+    flash_attention::testing::ScoreArguments arguments_;
     std::unique_ptr<DeviceMemory> memory_[flash_attention::testing::kArgumentCount];
     std::unique_ptr<DeviceMemory> workspace_;
 };

@@ -13,25 +13,40 @@ struct Result {
     double seconds = 0, flops = 0;
     double peak = 0;  // operations a second, of all threads
 
+    // Seconds are of the best run. Shares are the operator's speed as a part of the other's, in the same round.
     struct Share {
         std::string partner;
         int threads = 1;
-        double seconds = 0;
+        double seconds = 0, flops = 0;
         double share = 0, floor = 0;
     };
     std::optional<Share> share = {};
 
     struct Sketch {
-        double seconds = 0;
+        double seconds = 0, share = 0;
     };
     std::optional<Sketch> sketch = {};
 
     struct Reading {
-        double bytes = 0, seconds = 0;  // of a plain sum over as many bytes
+        double bytes = 0, share = 0;  // of a plain sum over as many bytes
     };
     std::optional<Reading> reading = {};
 
     double of_peak(double time) const { return flops / time / peak; }
+};
+
+// Of an operator that visits every element once.
+struct ElementwiseResult {
+    std::string description;
+    int threads = 1;
+    double seconds = 0, bytes = 0;
+    std::optional<double> floor = {};  // bytes a second of each thread
+
+    struct Sum {
+        double speed = 0;  // bytes a second of a plain sum of two arrays
+        double share = 0;
+    };
+    std::optional<Sum> sum = {};
 };
 
 struct Machine {
@@ -46,6 +61,9 @@ struct Columns {
 
 std::string table_head(const Columns& columns);
 std::string table_row(const Columns& columns, const Result& result);
-std::string to_json(const Machine& machine, const std::vector<Result>& results);
+std::string elementwise_head();
+std::string elementwise_row(const ElementwiseResult& result);
+std::string to_json(const Machine& machine, const std::vector<Result>& results,
+                    const std::vector<ElementwiseResult>& elementwise);
 
 }  // namespace fusion_bench

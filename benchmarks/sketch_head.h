@@ -12,9 +12,12 @@ struct FusionSketchHead {
     float scale;
     int first, last;
     const void *query, *key, *value;
-    void* out;
+    void* out;  // results of forward, which backward reads; of max and sum one number a row
     float *max, *sum;
+    const void* dy;  // this and what follows: of backward alone
+    void *dq, *dk, *dv;
 };
 
 void fusion_sketch_forward(const FusionSketchHead* head);
+void fusion_sketch_backward(const FusionSketchHead* head);
 }

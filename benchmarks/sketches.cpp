@@ -62,6 +62,7 @@ std::vector<std::string> flags_of(const std::string& table) {
 }
 
 constexpr int kFar = INT_MAX / 4;
+constexpr size_t kCopies = 8;  // of a row's maximum and sum
 
 }  // namespace
 
@@ -80,8 +81,13 @@ Sketches::Sketches(const std::string& folder, const std::string& table) : table_
                   object, "-o", library});
     library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) throw std::runtime_error(dlerror());
-    forward_ = reinterpret_cast<decltype(forward_)>(dlsym(library_, "fusion_sketch_forward"));
-    if (forward_ == nullptr) throw std::runtime_error(dlerror());
+    auto find = [this](const char* name) {
+        void* const found = dlsym(library_, name);
+        if (found == nullptr) throw std::runtime_error(dlerror());
+        return reinterpret_cast<Pass>(found);
+    };
+    forward_ = find("fusion_sketch_forward");
+    backward_ = find("fusion_sketch_backward");
 }
 
 Sketches::~Sketches() {
@@ -92,6 +98,7 @@ bool Sketches::can(const testing::Case& c) const {
     testing::Case plain;
     plain.layout = "BNSD";
     plain.dtype = c.dtype;
+    plain.backward = c.backward;
     plain.batch = c.batch;
     plain.heads = c.heads;
     plain.kv_heads = c.kv_heads;
@@ -107,57 +114,94 @@ bool Sketches::can(const testing::Case& c) const {
         plain.next = c.next;
     }
     const bool same_instructions = table_ != "avx512" || c.dtype != testing::DType::kBf16;
-    return c == plain && same_instructions;
+    // Of shared keys they would give a gradient for each query head.
+    const bool own_gradients = !c.backward || c.heads == c.kv_heads;
+    return c == plain && same_instructions && own_gradients;
 }
 
 SketchCase::SketchCase(const Sketches& sketches, const PreparedCase& prepared)
-    : sketches_(sketches),
-      prepared_(prepared),
-      out_(prepared.memory(testing::kOut).bytes()),
-      max_(prepared.memory(testing::kMax).bytes()),
-      sum_(prepared.memory(testing::kSum).bytes()) {
+    : prepared_(prepared),
+      pass_(sketches.pass(prepared.description().backward)),
+      max_(prepared.memory(testing::kMax).bytes() / kCopies),
+      sum_(max_.bytes()) {
     const testing::Case& c = prepared.description();
-    const int64_t q_len = c.q[0], kv_len = c.kv[0], bytes = testing::element_bytes(c.dtype);
+    const std::vector<testing::Argument> outputs =
+        c.backward ? std::vector{testing::kDq, testing::kDk, testing::kDv} : std::vector{testing::kOut};
+    for (const testing::Argument output : outputs)
+        outputs_.emplace_back(output, DeviceMemory(prepared.memory(output).bytes()));
+    if (c.backward) read_statistics();
     FusionSketchHead h{};
     h.type = static_cast<int>(c.dtype);
-    h.q_len = static_cast<int>(q_len);
-    h.kv_len = static_cast<int>(kv_len);
+    h.q_len = static_cast<int>(c.q[0]);
+    h.kv_len = static_cast<int>(c.kv[0]);
     h.head_dim = static_cast<int>(c.d);
     h.scale = static_cast<float>(c.scale);
     h.first = c.mode == 4 && c.masked() ? -static_cast<int>(std::min<int64_t>(c.pre, kFar)) : -kFar;
     h.last = !c.masked() ? kFar : c.mode == 4 ? static_cast<int>(std::min<int64_t>(c.next, kFar)) : 0;
-    auto rows = [](const DeviceMemory& memory, int64_t offset) {
-        return static_cast<char*>(memory.address()) + offset;
+    add_heads(h);
+}
+
+void SketchCase::add_heads(const FusionSketchHead& common) {
+    const testing::Case& c = prepared_.description();
+    const int64_t row_bytes = c.d * testing::element_bytes(c.dtype);
+    auto memory_of = [this](testing::Argument argument) -> const DeviceMemory& {
+        for (const auto& [output, memory] : outputs_) {
+            if (output == argument) return memory;
+        }
+        return prepared_.memory(argument);
     };
     for (int64_t head = 0; head < c.batch * c.heads; head++) {
-        const int64_t kv_head = head / (c.heads / c.kv_heads);
-        h.query = rows(prepared.memory(testing::kQuery), head * q_len * c.d * bytes);
-        h.key = rows(prepared.memory(testing::kKey), kv_head * kv_len * c.d * bytes);
-        h.value = rows(prepared.memory(testing::kValue), kv_head * kv_len * c.d * bytes);
-        h.out = rows(out_, head * q_len * c.d * bytes);
-        h.max = static_cast<float*>(max_.address()) + head * q_len;
-        h.sum = static_cast<float*>(sum_.address()) + head * q_len;
+        const int64_t row = head * c.q[0], kv_row = head / (c.heads / c.kv_heads) * c.kv[0];
+        auto at = [&](testing::Argument argument, int64_t first) {
+            return static_cast<char*>(memory_of(argument).address()) + first * row_bytes;
+        };
+        FusionSketchHead h = common;
+        h.query = at(testing::kQuery, row);
+        h.key = at(testing::kKey, kv_row);
+        h.value = at(testing::kValue, kv_row);
+        h.out = at(testing::kOut, row);
+        h.max = static_cast<float*>(max_.address()) + row;
+        h.sum = static_cast<float*>(sum_.address()) + row;
+        if (c.backward) {
+            h.dy = at(testing::kDy, row);
+            h.dq = at(testing::kDq, row);
+            h.dk = at(testing::kDk, kv_row);
+            h.dv = at(testing::kDv, kv_row);
+        }
         heads_.push_back(h);
     }
 }
 
+// Of the operator's, which have every number several times.
+void SketchCase::read_statistics() {
+    auto read = [this](testing::Argument argument, const DeviceMemory& into) {
+        const auto* from = static_cast<const float*>(prepared_.memory(argument).address());
+        auto* const to = static_cast<float*>(into.address());
+        for (size_t row = 0; row < into.bytes() / sizeof(float); row++) to[row] = from[row * kCopies];
+    };
+    read(testing::kMax, max_);
+    read(testing::kSum, sum_);
+}
+
 double SketchCase::run() {
     const double begin = processor_time();
-    for (const FusionSketchHead& head : heads_) sketches_.forward(head);
+    for (const FusionSketchHead& head : heads_) pass_(&head);
     return processor_time() - begin;
 }
 
 double SketchCase::largest_difference() const {
     const testing::DType dtype = prepared_.description().dtype;
-    const int64_t bytes = testing::element_bytes(dtype);
     double largest = 0;
-    for (size_t at = 0; at < out_.bytes(); at += bytes) {
-        auto element = [&](const DeviceMemory& memory) {
-            return testing::from_bits(dtype,
-                                      testing::load_bits(dtype, static_cast<const char*>(memory.address()) + at));
-        };
-        const double difference = std::fabs(element(out_) - element(prepared_.memory(testing::kOut)));
-        largest = std::isnan(difference) ? INFINITY : std::max(largest, difference);
+    for (const auto& [argument, memory] : outputs_) {
+        for (size_t at = 0; at < memory.bytes(); at += testing::element_bytes(dtype)) {
+            auto element = [&](const DeviceMemory& of) {
+                return testing::from_bits(dtype,
+                                          testing::load_bits(dtype, static_cast<const char*>(of.address()) + at));
+            };
+            const double expected = element(prepared_.memory(argument));
+            const double difference = std::fabs(element(memory) - expected) / std::max(1.0, std::fabs(expected));
+            largest = std::isnan(difference) ? INFINITY : std::max(largest, difference);
+        }
     }
     return largest;
 }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "prepared_case.h"
@@ -22,12 +23,13 @@ class Sketches {
     // Whether they can compute the case and do so with the instructions of the operator.
     bool can(const flash_attention::testing::Case& c) const;
 
-    void forward(const FusionSketchHead& head) const { forward_(&head); }
+    using Pass = void (*)(const FusionSketchHead*);
+    Pass pass(bool backward) const { return backward ? backward_ : forward_; }
 
   private:
     std::string table_;
     void* library_ = nullptr;
-    decltype(&fusion_sketch_forward) forward_ = nullptr;
+    Pass forward_ = nullptr, backward_ = nullptr;
 };
 
 // A case that is prepared for the operator as heads for the sketches, with the same inputs.
@@ -38,13 +40,18 @@ class SketchCase {
     // Seconds for all heads.
     double run();
 
-    // The largest distance to the operator's output, which must have run before.
+    // The largest distance to one of the operator's outputs, which must have run before: relative for numbers above 1,
+    // absolute for others.
     double largest_difference() const;
 
   private:
-    const Sketches& sketches_;
+    void add_heads(const FusionSketchHead& common);
+    void read_statistics();
+
     const PreparedCase& prepared_;
-    DeviceMemory out_, max_, sum_;
+    Sketches::Pass pass_;
+    std::vector<std::pair<flash_attention::testing::Argument, DeviceMemory>> outputs_;
+    DeviceMemory max_, sum_;
     std::vector<FusionSketchHead> heads_;
 };
 

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
 namespace fusion_bench {
 namespace {
 
+using flash_attention::testing::DType;
 using flash_attention::testing::parse_case;
 
 constexpr const char* kDTypes[] = {"fp32", "fp16", "bf16"};
@@ -12,19 +15,28 @@ constexpr const char* kCausal = "mode=3 mask=compressed";
 // 512 keys, the row's own included.
 constexpr const char* kWindow = "mode=4 pre=511 next=0 mask=compressed";
 
-std::vector<Entry> plain() {
+// What every problem string of backward has.
+constexpr const char* kBackward = " pass=backward";
+
+std::vector<Entry> plain_of(const char* pass) {
     std::vector<Entry> entries;
     for (const char* dtype : kDTypes) {
         for (const int d : {64, 128}) {
             for (const int length : {1024, 2048, 4096}) {
                 for (const char* mask : {"", kCausal, kWindow}) {
-                    entries.push_back({parse_case(
-                        fmt::format("layout=BNSD dtype={} n=8 d={} q={} kv={} {}", dtype, d, length, length, mask))});
+                    entries.push_back({parse_case(fmt::format("layout=BNSD dtype={} n=8 d={} q={} kv={} {}{}", dtype, d,
+                                                              length, length, mask, pass))});
                 }
             }
         }
     }
     return entries;
+}
+std::vector<Entry> plain() {
+    return plain_of("");
+}
+std::vector<Entry> backward() {
+    return plain_of(kBackward);
 }
 
 // A problem and the plain one with as many useful operations, both without the element type.
@@ -35,6 +47,7 @@ struct Pair {
 constexpr const char* kPlain = "layout=BNSD n=8 d=128 q=1024 kv=1024";
 constexpr const char* kPlainCausal = "layout=BNSD n=8 d=128 q=1024 kv=1024 mode=3 mask=compressed";
 constexpr const char* kPlainBatch = "layout=BNSD b=2 n=4 d=128 q=1024 kv=1024";
+// Of both passes.
 constexpr Pair kPairs[] = {
     {0.95, "layout=BNSD n=8/1 d=128 q=1024 kv=1024", kPlain},
     {0.95, "layout=BSH n=8 d=128 q=1024 kv=1024", kPlain},
@@ -58,28 +71,55 @@ constexpr Pair kPairs[] = {
     {0.85, "layout=BNSD b=2 n=4 d=128 q=1024 kv=1024 strides=q:every2,k:every2,v:every2,out:every2", kPlainBatch},
 };
 
+// The gradient of a bias is one more matrix to write.
+constexpr Pair kBackwardPairs[] = {
+    {0.50, "layout=BNSD n=8 d=128 q=1024 kv=1024 pse=1:full dpse=wanted", kPlain},
+};
+
+void add_pairs(std::vector<Entry>& entries, std::span<const Pair> pairs, const char* dtype, const char* pass) {
+    auto problem = [&](const char* text) { return parse_case(fmt::format("{} dtype={}{}", text, dtype, pass)); };
+    for (const Pair& pair : pairs) {
+        entries.push_back({.description = problem(pair.text), .partner = problem(pair.partner), .floor = pair.floor});
+    }
+}
+
 std::vector<Entry> shares() {
     std::vector<Entry> entries;
+    for (const char* dtype : kDTypes) add_pairs(entries, kPairs, dtype, "");
+    return entries;
+}
+
+std::vector<Entry> backward_shares() {
+    std::vector<Entry> entries;
     for (const char* dtype : kDTypes) {
-        for (const Pair& pair : kPairs) {
-            entries.push_back({.description = parse_case(fmt::format("{} dtype={}", pair.text, dtype)),
-                               .partner = parse_case(fmt::format("{} dtype={}", pair.partner, dtype)),
-                               .floor = pair.floor});
-        }
+        add_pairs(entries, kPairs, dtype, kBackward);
+        add_pairs(entries, kBackwardPairs, dtype, kBackward);
     }
     return entries;
 }
 
-std::vector<Entry> threads() {
-    std::vector<Entry> entries;
+// `shape`: heads and lengths, and the pass.
+void add_threaded(std::vector<Entry>& entries, const std::string& shape, double floor) {
     for (const char* dtype : kDTypes) {
         for (const char* mask : {"", kCausal}) {
-            entries.push_back({.description = parse_case(
-                                   fmt::format("layout=BNSD dtype={} n=8 d=128 q=2048 kv=2048 {}", dtype, mask)),
-                               .floor = 1.85,
-                               .against_one_thread = true});
+            entries.push_back(
+                {.description = parse_case(fmt::format("layout=BNSD dtype={} d=128 {} {}", dtype, shape, mask)),
+                 .floor = floor,
+                 .against_one_thread = true});
         }
     }
+}
+
+std::vector<Entry> threads() {
+    std::vector<Entry> entries;
+    add_threaded(entries, "n=8 q=2048 kv=2048", 1.85);
+    return entries;
+}
+
+std::vector<Entry> backward_threads() {
+    std::vector<Entry> entries;
+    for (const char* shape : {"n=8 q=2048 kv=2048", "n=1 q=8192 kv=8192"})
+        add_threaded(entries, std::string(shape) + kBackward, 1.8);
     return entries;
 }
 
@@ -95,6 +135,19 @@ std::vector<Entry> decode() {
     return entries;
 }
 
+std::vector<ElementwiseCase> ring() {
+    std::vector<ElementwiseCase> cases;
+    for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
+        for (const int64_t dim : {64, 128}) cases.emplace_back(RingCase{dtype, 4096, 8, dim});
+    }
+    return cases;
+}
+
+// The floor is fixed, since dropout inside of attention has to keep up with scores.
+std::vector<ElementwiseCase> dropout() {
+    return {DropoutCase{int64_t{1} << 20, 1e9}, DropoutCase{int64_t{1} << 26, 1e9}};
+}
+
 }  // namespace
 
 const std::vector<Suite>& suites() {
@@ -103,6 +156,11 @@ const std::vector<Suite>& suites() {
         {"shares", "other shapes, layouts and modifiers beside a plain case with as much useful work", shares},
         {"threads", "8 heads on two threads (or --threads) beside one", threads},
         {"decode", "1, 4 and 8 query rows against 4096 keys: GB/s of key and value", decode},
+        {"backward", "the cases of plain", backward},
+        {"backward-shares", "the cases of shares, and a bias whose gradient is wanted", backward_shares},
+        {"backward-threads", "8 heads and one long head on two threads (or --threads) beside one", backward_threads},
+        {"ring", "aclnnRingAttentionUpdate: GB/s read and written, beside a plain sum of two arrays", nullptr, ring},
+        {"dropout", "aclnnDropoutGenMask: GB/s of random numbers, of which every bit takes 32 bits", nullptr, dropout},
     };
     return all;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "elementwise.h"
 #include "testing/case.h"
 
 namespace fusion_bench {
@@ -22,7 +23,9 @@ struct Entry {
 struct Suite {
     const char* name;
     const char* about;
+    // One of both.
     std::vector<Entry> (*entries)();
+    std::vector<ElementwiseCase> (*elementwise)() = nullptr;
 };
 
 const std::vector<Suite>& suites();

@@ -64,8 +64,9 @@ int64_t shown_pairs(const testing::Case& c) {
 }
 
 double useful_flops(const testing::Case& c) {
-    return 2.0 * static_cast<double>(shown_pairs(c)) * static_cast<double>(c.heads) *
-           static_cast<double>(c.d + c.rope + c.dv);
+    const int64_t of_query = c.d + c.rope;
+    const int64_t features = c.backward ? 3 * of_query + 2 * c.dv : of_query + c.dv;
+    return 2.0 * static_cast<double>(shown_pairs(c)) * static_cast<double>(c.heads) * static_cast<double>(features);
 }
 
 }  // namespace fusion_bench

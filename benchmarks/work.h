@@ -13,7 +13,9 @@ flash_attention::reference::ScoreArguments visibility_of(const flash_attention::
 // content of an explicit mask does not count: it hides pairs, but whoever computes them has to look first.
 int64_t shown_pairs(const flash_attention::testing::Case& c);
 
-// A multiplication and an addition for every feature of query (with its rope part) and value, head and shown pair.
+// A multiplication and an addition for every feature, head and shown pair of every product. Forward has two: scores,
+// with the features of the query and its rope part, and the output, with those of the value. Backward has five: scores
+// again, dQ and dK with the former, dV and the gradient of the weights with the latter.
 double useful_flops(const flash_attention::testing::Case& c);
 
 }  // namespace fusion_bench

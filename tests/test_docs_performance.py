@@ -111,6 +111,21 @@ def test_every_kind_of_result(script, tmp_path):
                gigabytes_per_second=12.34, percent_of_reading=56.7),
         result("layout=BNSD dtype=fp32 n=8 d=64 q=7 kv=1024", gflops=21.0),
     ]
+    # The same of backward. A table of shares names what differs from the most common partner.
+    long = plain.format("fp32").replace("n=8", "n=1").replace("1024", "8192")
+    for case in cases[:2] + cases[4:7] + [result(long, threads=2, partner=beside, share=1.7, floor=1.8)]:
+        case = case | {"case": case["case"].replace("dtype=fp32", "dtype=fp32 pass=backward")}
+        if "partner" in case:
+            case["partner"] = beside | {"case": beside["case"].replace("dtype=fp32", "dtype=fp32 pass=backward")}
+            case["share"] -= 0.1
+        cases.append(case)
+    ring = "operator=ring layout=SBH dtype={} n=8 d={} q=4096"
+    for name, features, speed in ("fp32", 64, 9.7), ("fp32", 128, 8.9), ("bf16", 64, 4.4):
+        cases.append({"case": ring.format(name, features), "threads": 1, "gigabytes_per_second": speed,
+                      "sum_gigabytes_per_second": 20.0, "share_of_sum": 0.407})
+    for bits, speed in (1048576, 4.2), (67108864, 0.9):
+        cases.append({"case": f"operator=dropout bits={bits}", "threads": 1, "gigabytes_per_second": speed,
+                      "floor_of_thread": 1.0})
     machine = {"processor": "A CPU", "table": "avx2", "threads": 1, "compiler": "g++ 12", "results": cases}
     (tmp_path / "results.json").write_text(json.dumps(machine))
     lines = script("table.py", tmp_path / "results.json").stdout.splitlines()
@@ -123,8 +138,16 @@ def test_every_kind_of_result(script, tmp_path):
                  "| `n=8/1` |  | 0.95 | **0.94** |", "| `layout=BSH` |  | 0.95 | 0.95 |",
                  "| type | 2 threads, no mask |", "| fp32 | 1.93 |",
                  "| type | query rows: 1 |", "| fp32 | 12.3 (57 %) |",
-                 "| `layout=BNSD dtype=fp32 n=8 d=64 q=7 kv=1024` | 21 (50 %) |"]:
-        assert line in lines
+                 "| `layout=BNSD dtype=fp32 n=8 d=64 q=7 kv=1024` | 21 (50 %) |",
+                 "**Backward: plain shapes.** GFLOP/s and percent of the peak; 8 heads.",
+                 "| `n=8/1` |  | 0.95 | **0.84** |", "| `layout=BSH` |  | 0.95 | **0.85** |",
+                 "| type | heads | S | 2 threads, no mask |",
+                 "| fp32 | 8 | 1024 | **1.83** |", "| fp32 | 1 | 8192 | **1.60** |",
+                 "| type | threads | D = 64 | D = 128 |",
+                 "| fp32 | 1 | 9.7 (41 %) | 8.9 (41 %) |", "| bf16 | 1 | 4.4 (41 %) |  |",
+                 "| threads | bits: 1 048 576 | bits: 67 108 864 |", "| 1 | 4.2 | **0.9** |"]:
+        assert line in lines, line
+    assert lines.count("| fp32 | 64 | no mask | 61 (61 %) | 62 (62 %) |") == 2
     machine["results"] += cases[:1]
     (tmp_path / "results.json").write_text(json.dumps(machine))
     assert f"measured twice: {cases[0]['case']}" in script("table.py", tmp_path / "results.json", code=1).stderr

@@ -25,7 +25,7 @@ class Case:
         self.result = result
         self.words = [word for word in result["case"].split() if not word.startswith("dtype=")]
         self.keys = dict(word.split("=", 1) for word in result["case"].split())
-        self.type = self.keys["dtype"]
+        self.type = self.keys.get("dtype")
 
     def mask(self):
         """In words, for the masks that the standard cases have; None for any other."""
@@ -37,12 +37,18 @@ class Case:
 
     def suite(self):
         """Where the result belongs, by what was measured."""
+        if "operator" in self.keys:
+            return self.keys["operator"]
         if "gigabytes_per_second" in self.result:
             return "decode"
+        backward = self.keys.get("pass") == "backward"
         if "partner" in self.result:
-            return "threads" if self.result["threads"] != self.result["partner"]["threads"] else "shares"
-        known = {"layout", "dtype", "n", "d", "q", "kv", "mode", "pre", "next", "mask"}
-        return "plain" if self.mask() and set(self.keys) <= known and self.keys["q"] == self.keys["kv"] else "other"
+            name = "threads" if self.result["threads"] != self.result["partner"]["threads"] else "shares"
+            return f"backward-{name}" if backward else name
+        known = {"layout", "dtype", "pass", "n", "d", "q", "kv", "mode", "pre", "next", "mask"}
+        if self.mask() and set(self.keys) <= known and self.keys["q"] == self.keys["kv"]:
+            return "backward" if backward else "plain"
+        return "other"
 
 
 def speed(case):
@@ -60,6 +66,16 @@ def about_floors(cases):
 
 def reading(case):
     return f"{case.result['gigabytes_per_second']:.1f} ({case.result['percent_of_reading']:.0f} %)"
+
+
+def summing(case):
+    return f"{case.result['gigabytes_per_second']:.1f} ({case.result['share_of_sum'] * 100:.0f} %)"
+
+
+def random_numbers(case):
+    """Of each thread, since the floor is one of a thread."""
+    value, floor = case.result["gigabytes_per_second"] / case.result["threads"], case.result["floor_of_thread"]
+    return f"{value:.1f}" if value >= floor else f"**{value:.1f}**"
 
 
 def by_type(name):
@@ -114,8 +130,14 @@ def threads(cases):
     """Speed on several threads beside one."""
     cases.sort(key=lambda c: by_type(c.type))
     floors = ", ".join(f"{floor:.2f}" for floor in sorted({c.result["floor"] for c in cases}))
+
+    def shape(case):
+        return tuple(case.keys[key] for key in ("n", "q"))
+
+    several = len({shape(c) for c in cases}) > 1
     return ("Threads", f"Times faster than one thread; floor {floors}." + about_floors(cases),
-            grid(cases, ["type"], lambda c: (c.type,),
+            grid(cases, ["type", *(["heads", "S"] if several else [])],
+                 lambda c: (c.type, *(shape(c) if several else ())),
                  lambda c: f"{c.result['threads']} threads, {c.mask() or ' '.join(c.words)}", share))
 
 
@@ -128,18 +150,49 @@ def decode(cases):
             grid(cases, ["type"], lambda c: (c.type,), lambda c: f"query rows: {c.keys['q']}", reading))
 
 
+def backward(tables):
+    """The same of backward."""
+    def named(cases):
+        title, head, lines = tables(cases)
+        return f"Backward: {title[0].lower()}{title[1:]}", head, lines
+    return named
+
+
+def ring(cases):
+    """Bytes read and written by the ring update."""
+    cases.sort(key=lambda c: (by_type(c.type), int(c.keys["d"])))
+    keys = cases[0].keys
+    head = "GB/s read and written, and percent of a plain sum of two arrays over as many bytes"
+    return ("Ring update", f"{head}; S = {keys['q']}, n = {keys['n']}.",
+            grid(cases, ["type", "threads"], lambda c: (c.type, c.result["threads"]), lambda c: f"D = {c.keys['d']}",
+                 summing))
+
+
+def dropout(cases):
+    """Random numbers behind the bits of dropout masks."""
+    floors = sorted({c.result["floor_of_thread"] for c in cases})
+    return ("Dropout masks", "GB/s of random numbers, 32 bits for each bit of the mask, of each thread; floor "
+            f"{', '.join(f'{floor:.1f}' for floor in floors)}.",
+            grid(cases, ["threads"], lambda c: (c.result["threads"],),
+                 lambda c: f"bits: {int(c.keys['bits']):,}".replace(",", " "), random_numbers))
+
+
 def other(cases):
     table = [["case", "speed"], *([f"`{c.result['case']}`", speed(c)] for c in cases)]
     return "Other cases", "GFLOP/s and percent of the peak.", table
 
 
-SUITES = {"plain": plain, "shares": shares, "threads": threads, "decode": decode, "other": other}
+SUITES = {"plain": plain, "shares": shares, "threads": threads, "decode": decode, "backward": backward(plain),
+          "backward-shares": backward(shares), "backward-threads": backward(threads), "ring": ring, "dropout": dropout,
+          "other": other}
 
 
 def peaks(cases):
     """The highest peak of one thread, for each type."""
     best = {}
     for c in cases:
+        if "peak_gflops" not in c.result:
+            continue
         best[c.type] = max(best.get(c.type, 0), c.result["peak_gflops"] / c.result["threads"])
     return ", ".join(f"{name} {best[name]:.0f}" for name in sorted(best, key=by_type))
 
@@ -157,7 +210,8 @@ def results(files):
     parts = []
     for (processor, table, compiler), cases in machines.items():
         parts.append(f"### {processor}, kernels `{table}`, {compiler}")
-        parts.append(f"Peak of a thread in GFLOP/s: {peaks(cases)}.")
+        if peaks(cases):
+            parts.append(f"Peak of a thread in GFLOP/s: {peaks(cases)}.")
         for suite, tables in SUITES.items():
             chosen = [case for case in cases if case.suite() == suite]
             if chosen:

@@ -21,28 +21,31 @@ void give_reference(BackwardCall& call, const reference::ScoreResult& r) {
     }
 }
 
-void give_operator(BackwardCall& call, const reference::ScoreResult& r) {
-    const RunResult run_result = run(call.forward());
-    if (run_result.phase_one != 0 || run_result.phase_two != 0)
-        throw std::runtime_error("forward refused " + to_string(call.description) + ": " + run_result.error_text);
-    reference::ScoreGradArguments& g = call.arguments;
-    g.attention_in.shape = r.attention_out.shape;
-    g.attention_in.values.clear();
-    for (const uint32_t bits : run_result.outputs.out)
-        g.attention_in.values.push_back(from_bits(call.description.dtype, bits));
-    g.softmax_max.clear();
-    g.softmax_sum.clear();
-    for (size_t row = 0; row < r.rows.size(); row++) {
-        g.softmax_max.push_back(from_bits(DType::kFp32, run_result.outputs.max[row * 8]));
-        g.softmax_sum.push_back(from_bits(DType::kFp32, run_result.outputs.sum[row * 8]));
-    }
+std::vector<double> numbers(DType dtype, const std::vector<uint32_t>& bits, size_t step = 1) {
+    std::vector<double> values;
+    values.reserve(bits.size() / step);
+    for (size_t at = 0; at < bits.size(); at += step) values.push_back(from_bits(dtype, bits[at]));
+    return values;
 }
 
-void give_results(BackwardCall& call, const reference::ScoreResult& r) {
+void give_operator(BackwardCall& call) {
+    const Case& c = call.description;
+    const RunResult run_result = run(call.forward());
+    if (run_result.phase_one != 0 || run_result.phase_two != 0)
+        throw std::runtime_error("forward refused " + to_string(c) + ": " + run_result.error_text);
+    constexpr size_t kCopies = 8;  // of a row's maximum and sum
+    reference::ScoreGradArguments& g = call.arguments;
+    g.attention_in = {out_shape(c), numbers(c.dtype, run_result.outputs.out)};
+    g.softmax_max = numbers(DType::kFp32, run_result.outputs.max, kCopies);
+    g.softmax_sum = numbers(DType::kFp32, run_result.outputs.sum, kCopies);
+}
+
+// Without the reference where the operator gives its own results: it is far too slow for calls that are to be timed.
+void give_results(BackwardCall& call) {
     if (call.description.given == Given::kOperator) {
-        give_operator(call, r);
+        give_operator(call);
     } else {
-        give_reference(call, r);
+        give_reference(call, reference::score(call.arguments.forward));
     }
 }
 
@@ -66,17 +69,18 @@ BackwardCall make_backward_call(const Call& forward) {
     call.description = c;
     call.description.backward = true;
     call.arguments.forward = forward.arguments;
-    const reference::ScoreResult r = reference::score(forward.arguments);
-    give_results(call, r);
+    give_results(call);
+    reference::Tensor& out = call.arguments.attention_in;
     reference::Tensor& dy = call.arguments.dy;
-    dy.shape = r.attention_out.shape;
-    dy.values.resize(r.attention_out.values.size());
+    dy.shape = out.shape;
+    dy.values.resize(out.values.size());
     Random random(c.seed * 0x9E3779B97F4A7C15U + kDyStream);
     fill(dy.values, random, c.values, 1.0);
     if (c.values == Values::kVisibleNan) make_visible_nan(dy.values, random);
     if (c.values == Values::kHiddenNan) {
+        const reference::ScoreResult r = reference::score(forward.arguments);
         make_hidden_nan(c, r, dy.values, random);
-        make_hidden_nan(c, r, call.arguments.attention_in.values, random);
+        make_hidden_nan(c, r, out.values, random);
     }
     apply_expansion(c.views[kDy], dy.shape, dy.values);
     for (double& value : dy.values) value = rounded(c.dtype, value);
@@ -84,7 +88,7 @@ BackwardCall make_backward_call(const Call& forward) {
 }
 
 void refresh_results(BackwardCall& call) {
-    give_results(call, reference::score(call.arguments.forward));
+    give_results(call);
 }
 
 DType gradient_type(const Case& c, Argument gradient) {

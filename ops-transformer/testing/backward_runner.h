@@ -43,6 +43,7 @@ class PreparedBackward {
     Version version() const { return version_; }
     ScoreArguments arguments();
     CallMemory& memory() { return memory_; }
+    const aclTensor* tensor(Argument argument) const { return memory_.tensor(argument); }
     uint64_t workspace_size() const { return workspace_size_; }
     aclOpExecutor* executor() const { return executor_; }
 

@@ -19,6 +19,8 @@ constexpr std::string_view kNames[] = {"query",      "key",        "value",     
                                        "dv",         "dqRope",     "dkRope",    "dpse",      "dsink"};
 static_assert(std::size(kNames) == kArgumentCount);
 
+}  // namespace
+
 aclDataType acl_type(DType dtype) {
     switch (dtype) {
         case DType::kFp16:
@@ -29,8 +31,6 @@ aclDataType acl_type(DType dtype) {
             return ACL_FLOAT;
     }
 }
-
-}  // namespace
 
 GuardedMemory::GuardedMemory(int64_t bytes, uint8_t fill) : size_(bytes) {
     const int64_t whole = (kGuard + bytes + kGuard + 63) / 64 * 64;

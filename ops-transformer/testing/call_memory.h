@@ -14,6 +14,8 @@
 
 namespace flash_attention::testing {
 
+aclDataType acl_type(DType dtype);
+
 enum class WorkspaceFill { kOnes /* 0xFF bytes */, kNan /* quiet NaN floats */ };
 
 // Memory of one operand or the workspace, exactly as long as asked, between guard bytes.

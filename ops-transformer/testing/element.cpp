@@ -34,6 +34,10 @@ Format format_of(DType dtype) {
 double power_of_two(int exponent) {
     return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
+// The same way back: of 0 and of subnormal doubles a number that is below every type's lowest exponent.
+int exponent_of(double magnitude) {
+    return static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> 52) - 1023;
+}
 
 }  // namespace
 
@@ -56,7 +60,7 @@ uint32_t to_bits(DType dtype, double value) {
     if (std::isnan(value)) return sign | f.infinity() | (1U << (f.mantissa_bits - 1));
     if (std::isinf(value)) return sign | f.infinity();
     const double magnitude = std::fabs(value);
-    const int exponent = magnitude == 0 ? f.lowest_exponent() : std::max(std::ilogb(magnitude), f.lowest_exponent());
+    const int exponent = std::max(exponent_of(magnitude), f.lowest_exponent());
     // The mantissa with its leading one, as an integer. Adding it to the exponent field lets a carry move into the
     // exponent and makes subnormal numbers come out right, because they are those without a leading one at the lowest
     // exponent.
