@@ -14,7 +14,9 @@
 
 namespace flash_attention::testing {
 
-enum class WorkspaceFill { kOnes /* 0xFF bytes */, kNan /* quiet NaN floats */ };
+aclDataType acl_type(DType dtype);
+
+enum class WorkspaceFill { kOnes /* 0xFF bytes */, kNan /* quiet NaN floats */, kZeros };
 
 // Memory of one operand or the workspace, exactly as long as asked, between guard bytes.
 class GuardedMemory {
