@@ -60,7 +60,7 @@ inline std::vector<Case> expect_filled_tables(bool backward, int64_t first, int6
               << modifier_table(cases);
     EXPECT_GE(crossing * 4, count);
     EXPECT_GE(with_several * 4, count);
-    EXPECT_GE(from_seed * 40, count);
+    EXPECT_GE(from_seed * 80, count);
     for (const Cell& cell : cells()) {
         const auto filled =
             std::count_if(cases.begin(), cases.end(), [&cell](const Case& c) { return cell_of(c) == cell; });

@@ -61,6 +61,8 @@ TEST(RefusalsScoreV4, PairsThatCannotBeNumbered) {
                       keys = " shape [1024, 1, 1099511627776, 1] cannot be counted";
     expect_refused(call, 161002,
                    "keepProb 0.5 needs a random bit for each pair, and the pairs of " + pairs + "key" + keys);
+    call.out = call.query;
+    call.max = call.sum = TensorSpec{.shape = {1024, 1, 1 << 20, 8}, .strides = {0, 0, 0, 0}};
     call = backward_of(call, Version::kGradV4);
     expect_refused(call, 161002,
                    "keepProb 0.5 needs a random bit for each pair, and the pairs of " + pairs + "keyIn" + keys);
