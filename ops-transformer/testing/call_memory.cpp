@@ -116,7 +116,7 @@ void CallMemory::add_inputs(const reference::ScoreArguments& a) {
     if (a.query_rope) add_tensor(kQueryRope, *a.query_rope, c.dtype);
     if (a.key_rope) add_tensor(kKeyRope, *a.key_rope, c.dtype);
     if (a.real_shift) add_tensor(kPse, *a.real_shift, a.pse_type >= 2 ? DType::kFp32 : c.dtype);
-    if (a.drop_mask) {
+    if (a.drop_mask && c.drop != DropShape::kFromSeed) {
         const auto bytes = static_cast<int64_t>(a.drop_mask->size());
         const std::vector<int64_t> shape = drop_mask_shape(c);
         add_bytes(kDrop, element_count(shape) == bytes ? shape : std::vector{bytes}, ACL_UINT8, *a.drop_mask);
@@ -144,7 +144,7 @@ void CallMemory::set_texts(const std::string& layout, const std::string& softmax
 }
 
 void CallMemory::set_workspace(uint64_t bytes, WorkspaceFill fill) {
-    workspace_ = GuardedMemory(static_cast<int64_t>(bytes), 0xFF);
+    workspace_ = GuardedMemory(static_cast<int64_t>(bytes), fill == WorkspaceFill::kZeros ? 0 : 0xFF);
     if (fill != WorkspaceFill::kNan) return;
     constexpr uint32_t kQuietNan = 0x7FC00000;
     for (int64_t at = 0; at + 4 <= workspace_.size(); at += 4) std::memcpy(workspace_.data() + at, &kQuietNan, 4);
@@ -188,6 +188,8 @@ ScoreArguments CallMemory::arguments(const reference::ScoreArguments& a) {
     arguments.sparse_mode = a.sparse_mode;
     arguments.pse_type = a.pse_type;
     arguments.softmax_out_layout = softmax_layout_.empty() ? nullptr : softmax_layout_.data();
+    arguments.seed = case_.drop_seed;
+    arguments.offset = case_.drop_offset;
     arguments.max = tensor(kMax);
     arguments.sum = tensor(kSum);
     arguments.out = tensor(kOut);

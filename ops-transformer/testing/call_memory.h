@@ -16,7 +16,7 @@ namespace flash_attention::testing {
 
 aclDataType acl_type(DType dtype);
 
-enum class WorkspaceFill { kOnes /* 0xFF bytes */, kNan /* quiet NaN floats */ };
+enum class WorkspaceFill { kOnes /* 0xFF bytes */, kNan /* quiet NaN floats */, kZeros };
 
 // Memory of one operand or the workspace, exactly as long as asked, between guard bytes.
 class GuardedMemory {

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dropout_gen_mask/reference/mask.h"
 #include "testing/call_data.h"
+#include "testing/call_memory.h"
 
 namespace flash_attention::testing {
 namespace {
@@ -151,7 +153,18 @@ void add_bias(const Case& c, reference::ScoreArguments& a) {
     a.real_shift = std::move(bias);
 }
 
+// The bits that the operator has to make itself: those of the share to drop, taken as a float, in the type of query.
+std::vector<uint8_t> bits_from_seed(const Case& c) {
+    const double share = 1.0F - static_cast<float>(c.keep);
+    return dropout_gen_mask::reference::mask(static_cast<uint64_t>(c.drop_seed), static_cast<uint64_t>(c.drop_offset),
+                                             share, acl_type(c.dtype), 0, element_count(drop_mask_shape(c)));
+}
+
 void add_drop_mask(const Case& c, reference::ScoreArguments& a) {
+    if (c.drop == DropShape::kFromSeed) {
+        if (static_cast<float>(c.keep) < 1) a.drop_mask = bits_from_seed(c);
+        return;
+    }
     Random random = stream_of(c, kDropStream);
     std::bernoulli_distribution keeps(c.keep < 1 ? c.keep : 0.5);
     const std::vector<int64_t> shape = drop_mask_shape(c);

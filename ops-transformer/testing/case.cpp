@@ -61,7 +61,7 @@ constexpr Name<PseValues> kPseValues[] = {
 };
 constexpr Name<DropShape> kDropShapes[] = {
     {"none", DropShape::kNone},     {"exact", DropShape::kExact}, {"rounded", DropShape::kRounded},
-    {"longer", DropShape::kLonger}, {"odd", DropShape::kOdd},
+    {"longer", DropShape::kLonger}, {"odd", DropShape::kOdd},     {"from_seed", DropShape::kFromSeed},
 };
 constexpr Name<DropBits> kDropBits[] = {
     {"random", DropBits::kRandom}, {"ones", DropBits::kOnes}, {"zeros", DropBits::kZeros}};
@@ -250,6 +250,8 @@ constexpr Key kKeys[] = {
     {"kv_start", read_list<&Case::kv_start, kAny>},
     {"keep", read_number<&Case::keep>},
     {"drop", read_shape<&Case::drop, kDropShapes, &Case::drop_bits, kDropBits>},
+    {"drop_seed", read_number<&Case::drop_seed>},
+    {"drop_offset", read_number<&Case::drop_offset>},
     {"sink", read_name<&Case::sink, kSinks>},
     {"stats", [](Case& c, Defaults&, Text, Text text) { c.stats = text; }},
     {"dpse", read_name<&Case::dpse, kDpses>},
@@ -289,6 +291,8 @@ void check_consistency(const Case& c) {
     }
     if (!c.backward && (c.grad_version || c.dpse != Dpse::kNone || c.given != Given::kReference))
         refuse("grad, dpse and given need pass=backward");
+    if (c.drop == DropShape::kFromSeed ? c.drop_bits != DropBits::kRandom : c.drop_seed != 0 || c.drop_offset != 0)
+        refuse("drop=from_seed takes no bits, and drop_seed and drop_offset need it");
     if (c.dpse == Dpse::kWanted && !c.biased()) refuse("dpse=wanted needs a bias");
     if (c.varlen()) {
         if (c.q.size() != c.kv.size()) refuse(fmt::format("q has {} lengths and kv has {}", c.q.size(), c.kv.size()));
@@ -367,6 +371,8 @@ std::string to_string(const Case& c) {
     add(c.keep != usual.keep, "keep", fmt::format("{}", c.keep));
     add(c.drop != usual.drop || c.drop_bits != usual.drop_bits, "drop",
         shape(name_in(kDropShapes, c.drop), c.drop_bits != usual.drop_bits, name_in(kDropBits, c.drop_bits)));
+    add(c.drop_seed != usual.drop_seed, "drop_seed", fmt::format("{}", c.drop_seed));
+    add(c.drop_offset != usual.drop_offset, "drop_offset", fmt::format("{}", c.drop_offset));
     add(c.sink != usual.sink, "sink", std::string(name_in(kSinks, c.sink)));
     add(!c.stats.empty(), "stats", c.stats);
     add(c.dpse != usual.dpse, "dpse", std::string(name_in(kDpses, c.dpse)));

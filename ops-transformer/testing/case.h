@@ -25,6 +25,8 @@
 // kv_start    of each the first counts                                                  absent
 // keep        keepProb                                                                  1
 // drop        dropMaskOptional: none, or <shape>[:<bits>] (DropShape, DropBits below)   none
+// drop_seed, drop_offset
+//             seed and offset, of drop=from_seed                                        0
 // sink        sinkOptional (Sink below)                                                 none
 // stats       softmaxOutLayout and softmaxInLayout: same_as_input, or any other text    absent
 // dpse        dpseOut: none, empty or wanted                                            none
@@ -96,10 +98,11 @@ enum class PseValues {
 
 enum class DropShape {
     kNone,
-    kExact,    // "exact": one dimension, as many bytes as the bits need
-    kRounded,  // "rounded": to 16 bytes, as frameworks allocate
-    kLonger,   // "longer": 37 bytes more than needed
-    kOdd,      // "odd": [3, 1, n]
+    kExact,     // "exact": one dimension, as many bytes as the bits need
+    kRounded,   // "rounded": to 16 bytes, as frameworks allocate
+    kLonger,    // "longer": 37 bytes more than needed
+    kOdd,       // "odd": [3, 1, n]
+    kFromSeed,  // "from_seed": no mask; the operator makes its bits from seed and offset
 };
 
 enum class DropBits {
@@ -200,6 +203,7 @@ struct Case {
     double keep = 1.0;
     DropShape drop = DropShape::kNone;
     DropBits drop_bits = DropBits::kRandom;
+    int64_t drop_seed = 0, drop_offset = 0;
     Sink sink = Sink::kNone;
     std::string stats;
     Dpse dpse = Dpse::kNone;

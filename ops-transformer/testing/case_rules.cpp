@@ -12,7 +12,7 @@ bool can_express(const VersionTraits& version, const Case& c) {
     const bool types = c.pse_type != 1 || !c.q_start.empty() || !c.kv_start.empty();
     return (c.varlen() ? version.tnd : version.dense) && (version.pse_type || !types) &&
            (version.rope || c.rope == 0) && (version.sink || c.sink == Sink::kNone) &&
-           (version.softmax_layout || c.stats.empty());
+           (version.softmax_layout || c.stats.empty()) && (version.everything || c.drop != DropShape::kFromSeed);
 }
 
 int64_t longest(const std::vector<int64_t>& lengths) {
@@ -178,7 +178,7 @@ bool Case::has(Argument argument) const {
         case kPse:
             return biased();
         case kDrop:
-            return drop != DropShape::kNone;
+            return drop != DropShape::kNone && drop != DropShape::kFromSeed;
         case kSink:
             return sink != Sink::kNone;
         case kDqRope:
@@ -238,7 +238,7 @@ std::string why_illegal(const Case& c) {
         return "the version does not have all arguments of the case";
     if (!(c.keep > 0 && c.keep <= 1)) return "keep must be in (0, 1]";
     if (c.keep < 1 && c.drop == DropShape::kNone && version_of(c) == Version::kScoreV4)
-        return "ScoreV4 refuses keep < 1 without a mask";
+        return "ScoreV4 drops where keep < 1, so that a call without a mask is drop=from_seed";
     if (c.backward) {
         const std::string problem = backward_problem(c);
         if (!problem.empty()) return problem;

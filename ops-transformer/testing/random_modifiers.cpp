@@ -47,9 +47,14 @@ void add_bias(Draw& draw, Case& c, int64_t type, PseForm form) {
 }
 
 void add_dropout(Draw& draw, Case& c) {
-    c.drop = draw.one_of({DropShape::kExact, DropShape::kRounded, DropShape::kLonger, DropShape::kOdd});
+    c.drop = draw.one_of(
+        {DropShape::kExact, DropShape::kRounded, DropShape::kLonger, DropShape::kOdd, DropShape::kFromSeed});
     c.keep = draw.one_of({0.9, 0.5, 0.1, 0.999, 1.0});
-    if (draw.chance(0.1)) c.drop_bits = draw.one_of({DropBits::kOnes, DropBits::kZeros});
+    if (c.drop == DropShape::kFromSeed) {
+        c.drop_seed = static_cast<int64_t>(draw.seed());
+        c.drop_offset = draw.one_of<int64_t>({0, 12, draw.below(1000), int64_t{1} << 32, -1});
+    } else if (draw.chance(0.1))
+        c.drop_bits = draw.one_of({DropBits::kOnes, DropBits::kZeros});
 }
 
 void add_sink(Draw& draw, Case& c) {
@@ -183,7 +188,7 @@ void add_more_modifiers(Draw& draw, Case& c) {
         const bool compressed = std::string_view(kModifiers[bias].name).ends_with("compressed");
         if (!compressed && (legal(bias) || !masked)) add_modifier(draw, c, bias);
     }
-    if (c.rope == 0 && draw.chance(0.4)) add_dropout(draw, c);
+    if (c.rope == 0 && c.drop == DropShape::kNone && draw.chance(0.4)) add_dropout(draw, c);
     if (draw.chance(0.4)) add_sink(draw, c);
     if (masked && legal(kRopeModifier) && !c.biased() && c.drop == DropShape::kNone && draw.chance(0.5))
         add_rope(draw, c);

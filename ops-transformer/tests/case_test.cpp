@@ -95,6 +95,8 @@ TEST(Case, TextAndCaseAreInverse) {
              "layout=TND dtype=bf16 version=VarLenScoreV5 n=2 d=8 rope=8 q=1 kv=1 mode=6 mask=compressed prefix=0 "
              "sink=minus_inf stats=same_as_input strides=drop:expand",
              "layout=TND dtype=bf16 n=2 d=8 q=1 kv=1 pse=0:none",
+             "layout=BNSD dtype=fp16 version=ScoreV4 n=1 d=8 q=3 kv=4 keep=0.5 drop=from_seed drop_seed=-7 "
+             "drop_offset=4294967296",
          }) {
         EXPECT_EQ(to_string(parse_case(text)), text);
     }
@@ -130,6 +132,12 @@ TEST(Case, RefusesWhatItDoesNotUnderstand) {
     EXPECT_EQ(refusal("pse=full"), "pse=full: expected <type>:<shape> or <type>:<shape>:<values>");
     EXPECT_EQ(refusal("pse=1:full_any"), "pse=full_any needs layout=TND, not BSND");
     EXPECT_EQ(refusal("layout=TND pse=1:row1"), "pse=row1 needs another layout than TND");
+    EXPECT_EQ(refusal("keep=0.5 drop=from_seed:ones"),
+              "drop=from_seed takes no bits, and drop_seed and drop_offset need it");
+    EXPECT_EQ(refusal("keep=0.5 drop=exact drop_offset=12"),
+              "drop=from_seed takes no bits, and drop_seed and drop_offset need it");
+    EXPECT_EQ(refusal("version=ScoreV3 drop=from_seed"),
+              "version=ScoreV3 does not have all arguments of the case, but ScoreV4 has");
     EXPECT_EQ(refusal("rope=3"), "rope=3 needs layout=TND, not BSND");
     EXPECT_EQ(refusal("version=V9"),
               "version=V9: expected one of Score, ScoreV2, ScoreV3, VarLenScore, VarLenScoreV2, VarLenScoreV3, "
@@ -211,6 +219,7 @@ TEST(Case, KnowsWhichModifiersTheOperatorsRefuse) {
     EXPECT_TRUE(legal("keep=0.5"));
     EXPECT_FALSE(legal("keep=0.5 version=ScoreV4"));
     EXPECT_TRUE(legal("keep=0.5 version=ScoreV4 drop=exact"));
+    EXPECT_TRUE(legal("keep=0.5 drop=from_seed drop_seed=-3"));
     EXPECT_FALSE(legal("keep=0"));
     EXPECT_FALSE(legal("keep=1.5"));
     const std::string rope = "layout=TND dtype=bf16 rope=64 mode=3 mask=compressed";
@@ -232,6 +241,7 @@ TEST(Case, KnowsTheSmallestVersion) {
     EXPECT_EQ(smallest("q_start=3"), "ScoreV2");
     EXPECT_EQ(smallest("sink=normal"), "ScoreV3");
     EXPECT_EQ(smallest("stats=same_as_input"), "ScoreV4");
+    EXPECT_EQ(smallest("layout=TND drop=from_seed"), "ScoreV4");
     EXPECT_EQ(smallest("layout=TND"), "VarLenScore");
     EXPECT_EQ(smallest("layout=TND pse=2:slopes"), "VarLenScoreV2");
     EXPECT_EQ(smallest("layout=TND rope=3"), "VarLenScoreV3");
@@ -252,6 +262,8 @@ TEST(Call, TensorsStayWhenOthersJoin) {
     EXPECT_EQ(plain.atten_mask->values, all.atten_mask->values);
     EXPECT_EQ(all.real_shift->values, make_call(parse_case(text + "pse=1:full")).arguments.real_shift->values);
     EXPECT_EQ(*all.drop_mask, *make_call(parse_case(text + "drop=exact")).arguments.drop_mask);
+    EXPECT_NE(*all.drop_mask, *make_call(parse_case(text + "drop=from_seed keep=0.5")).arguments.drop_mask);
+    EXPECT_FALSE(make_call(parse_case(text + "drop=from_seed")).arguments.drop_mask);
     EXPECT_EQ(all.sink, make_call(parse_case(text + "sink=normal")).arguments.sink);
 }
 

@@ -31,6 +31,11 @@ Call emptied(const Call& from) {
     call.description.q.clear();
     call.description.kv.clear();
     call.description.slack_q = call.description.slack_kv = call.description.tail = 0;
+    // Bits from a seed follow from their number in the whole call.
+    if (from.description.drop == DropShape::kFromSeed) {
+        call.description.drop = DropShape::kExact;
+        call.description.drop_seed = call.description.drop_offset = 0;
+    }
     for (reference::Tensor* t : {&a.query, &a.key, &a.value}) t->values.clear();
     if (a.query_rope) a.query_rope->values.clear();
     if (a.key_rope) a.key_rope->values.clear();

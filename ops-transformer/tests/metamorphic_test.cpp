@@ -1,5 +1,6 @@
 // Two calls that must agree because they describe the same attention. These need no reference.
 #include "metamorphic.h"
+#include "testing/reduced.h"
 
 namespace flash_attention::testing {
 namespace {
@@ -30,6 +31,7 @@ TEST_P(Types, SequenceAloneIsSequencePacked) {
              "layout=TND n=2 d=64 q=65,130 kv=129,300 mode=3 mask=compressed pse=1:row drop=exact keep=0.5",
              "layout=TND n=4/1 d=16 q=65,130,3 kv=70,130,64 mode=6 mask=compressed prefix=60,7,62 sink=large",
              "layout=TND n=3 d=16 q=65,130,3 kv=65,130,3 pse=2:slopes drop=exact",
+             "layout=TND n=4/2 d=16 q=30,2,65 kv=129,5100,70 drop=from_seed drop_seed=3 keep=0.7 sink=normal",
          }) {
         const Call packed = make_call(parse(text));
         const Case& c = packed.description;
@@ -142,15 +144,17 @@ TEST_P(Types, RowsDoNotFeelTheirNeighbours) {
 }
 
 constexpr const char* kManyItems = "layout=TND n=6/2 d=64 q=200,1,65,130,7 kv=300,900,65,130,70 mode=3 mask=compressed";
+constexpr const char* kFromSeed =
+    "layout=TND n=6/2 d=64 q=200,1,65,4 kv=300,5100,65,130 keep=0.7 drop=from_seed drop_seed=3 drop_offset=12";
 
 TEST_P(Types, SameBitsForAnyNumberOfThreads) {
     ThreadCount threads;
-    for (const char* text :
-         {kManyItems, "layout=BNSD n=2/1 d=128 q=3 kv=3000", "layout=SBH b=2 n=5 d=33 q=65 kv=150 mode=1 mask=bn:rows",
-          "layout=BNSD b=2 n=4/2 d=40 q=130 kv=200 mode=6 mask=compressed prefix=150,99 pse=0:full1 "
-          "drop=odd keep=0.7 sink=normal strides=pse:transposed,drop:every2",
-          "layout=TND n=4/2 d=40 q=130,7,200 kv=130,7,200 mode=8 pre=130 next=0 mask=compressed "
-          "pse=2:slopes q_start=5 kv_start=5 drop=exact keep=0.7 sink=large stats=same_as_input"}) {
+    for (const char* text : {kManyItems, kFromSeed, "layout=BNSD n=2/1 d=128 q=3 kv=3000",
+                             "layout=SBH b=2 n=5 d=33 q=65 kv=150 mode=1 mask=bn:rows",
+                             "layout=BNSD b=2 n=4/2 d=40 q=130 kv=200 mode=6 mask=compressed prefix=150,99 pse=0:full1 "
+                             "drop=odd keep=0.7 sink=normal strides=pse:transposed,drop:every2",
+                             "layout=TND n=4/2 d=40 q=130,7,200 kv=130,7,200 mode=8 pre=130 next=0 mask=compressed "
+                             "pse=2:slopes q_start=5 kv_start=5 drop=exact keep=0.7 sink=large stats=same_as_input"}) {
         const Call call = make_call(parse(text));
         threads.set(1);
         const Outputs expected = outputs_of(call);
@@ -162,9 +166,12 @@ TEST_P(Types, SameBitsForAnyNumberOfThreads) {
 }
 
 TEST_P(Types, SameBitsInEveryRun) {
-    const Call call = make_call(parse(kManyItems));
-    const Outputs expected = outputs_of(call);
-    for (int again = 0; again < 9; again++) EXPECT_TRUE(outputs_of(call) == expected) << rerun_hint(call.description);
+    for (const char* text : {kManyItems, kFromSeed}) {
+        const Call call = make_call(parse(text));
+        const Outputs expected = outputs_of(call);
+        for (int again = 1; again < reduced(20, 4); again++)
+            EXPECT_TRUE(outputs_of(call) == expected) << rerun_hint(call.description);
+    }
 }
 
 // The plan and its workspace are made for the threads of phase one; phase two must do with fewer, and may have more.

@@ -41,7 +41,7 @@ inline std::vector<Case> chosen_cases(bool backward, int64_t usual, int64_t smal
 // each cell, and demands that all are legal and no cell is empty.
 inline std::vector<Case> expect_filled_tables(bool backward, int64_t first, int64_t second) {
     std::vector<Case> cases;
-    int64_t crossing = 0, with_modifiers = 0, with_several = 0;
+    int64_t crossing = 0, with_modifiers = 0, with_several = 0, from_seed = 0;
     for (int64_t i = 0; i < first + second; i++) {
         cases.push_back(i < first ? random_case(random_seed(), i, backward)
                                   : modifier_case(random_seed(), i - first, backward));
@@ -49,16 +49,18 @@ inline std::vector<Case> expect_filled_tables(bool backward, int64_t first, int6
         crossing += crosses_blocks(c);
         with_modifiers += modifier_count(c) > 0;
         with_several += modifier_count(c) > 1;
+        from_seed += c.drop == DropShape::kFromSeed;
         EXPECT_EQ(why_illegal(c), "") << to_string(c);
     }
     const auto count = static_cast<int64_t>(cases.size());
     std::cout << "FUSION_RANDOM_SEED=" << random_seed() << ", " << crossing << " of " << count
               << " cases cross two query blocks and two key blocks, " << with_modifiers << " have modifiers, "
-              << with_several << " several\n"
+              << with_several << " several, " << from_seed << " make the bits of dropout from a seed\n"
               << coverage_table(cases) << "\n"
               << modifier_table(cases);
     EXPECT_GE(crossing * 4, count);
     EXPECT_GE(with_several * 4, count);
+    EXPECT_GE(from_seed * 80, count);
     for (const Cell& cell : cells()) {
         const auto filled =
             std::count_if(cases.begin(), cases.end(), [&cell](const Case& c) { return cell_of(c) == cell; });

@@ -80,7 +80,7 @@ extern "C" {
 //                           most 2^60 away from 0. Not looked at with pseType 0 and 1.
 // scaleValue          [in]  any number that is finite as a float, usually 1 / sqrt(D); may be 0 or negative.
 // keepProb            [in]  keep probability of dropout, in (0, 1]. Below 1 without dropMaskOptional there is no
-//                           dropout, which is logged as a warning; ScoreV4 refuses it (see there).
+//                           dropout, which is logged as a warning; ScoreV4 makes the bits itself (see there).
 // preTokens           [in]  window: keys further than this to the left of the diagonal are hidden. May be negative;
 //                           INT64_MAX and INT32_MAX serve as "no limit". Used by sparseMode 0, 4, 7 and 8.
 // nextTokens          [in]  the same to the right of the diagonal; 0 is causal. A window of W tokens that ends with the
@@ -108,7 +108,7 @@ extern "C" {
 //                           (j + kvStartIdx) - (i + qStartIdx). 0, 2 and 3 need realShiftOptional.
 // softmaxOutLayout    [in]  nullptr or "": statistics of TND lie in one block for each sequence; "same_as_input": in
 //                           the order of the tokens. Other texts count as "", which is logged as a warning.
-// seed, offset        [in]  of dropout without a mask (ScoreV4, see there); not used otherwise.
+// seed, offset        [in]  of dropout without a mask (see ScoreV4); not used otherwise.
 // softmaxMaxOut       [out] FLOAT, M of every query head and row, stored eight times in a row (one 32-byte block).
 // softmaxSumOut       [out] FLOAT, L likewise.
 // softmaxOutOut       [out] reserved by the interface: nullptr or an empty tensor; never written.
@@ -204,8 +204,8 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV3(void* workspace, uint
 
 // One call for everything, dense or TND: with "TND" the rules of the operators below hold, and the two lists are
 // required; with other layouts lists and softmaxOutLayout have no effect, which is logged as a warning. keepProb below
-// 1 without dropMaskOptional drops by the bits that aclnnDropoutGenMaskV2 would give for prob = 1 - keepProb, seed, offset
-// and the dtype of query; no mask is ever in memory, and workspace does not grow.
+// 1 without dropMaskOptional drops by the bits that aclnnDropoutGenMaskV2 would give for prob = 1.0f - (float)keepProb,
+// seed, offset and the dtype of query; no mask is ever in memory, and workspace does not grow.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFlashAttentionScoreV4GetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* realShiftOptional,
     const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,

@@ -5,29 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "acl/acl.h"
 #include "entry_points.h"
+#include "tensor_spec.h"
 
 namespace flash_attention::testing {
-
-struct TensorSpec {
-    std::vector<int64_t> shape;
-    aclDataType dtype = ACL_FLOAT;
-    std::vector<int64_t> strides = {};  // empty: contiguous
-    int64_t offset = 0;
-    aclFormat format = ACL_FORMAT_ND;
-    std::vector<int64_t> storage = {};  // empty: unknown to the operator
-    bool without_data = false;          // null data address
-};
-using Tensor = std::optional<TensorSpec>;  // nothing: a null pointer
-using List = std::optional<std::vector<int64_t>>;
-inline List list(std::initializer_list<int64_t> values) {
-    return std::vector<int64_t>(values);
-}
 
 // What the inputs hold. kCounting: query 0 and value 1, bias, sink and rope parts 0, all keys kept by dropout; so every
 // row with visible keys has maximum 0, sum = number of visible keys (one more with a sink), and output 1 (less the

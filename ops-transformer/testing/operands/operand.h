@@ -12,7 +12,7 @@
 
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"
-#include "any_call.h"
+#include "tensor_spec.h"
 
 namespace flash_attention::testing {
 

@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "dropout_gen_mask/generator/mask_bits.h"
+#include "dropout_gen_mask/reference/mask.h"
 #include "kernels/dispatch.h"
-#include "plain_generator.h"
 
 namespace dropout_gen_mask::testing {
 namespace {
+
+using reference::mask, reference::philox, reference::round_prob;
 
 constexpr struct {
     aclDataType dtype;

@@ -180,6 +180,25 @@ TEST(AcceptedModifiers, DropoutMasks) {
     expect_counts_in(varlen_versions(), call, {3, 0, 4}, keys_of_sequence);
 }
 
+// 6.11: the version for all layouts makes the bits itself, without memory for them. Maximum and sum do not feel
+// dropout.
+TEST(AcceptedModifiers, DropoutFromSeed) {
+    for (Call call : {dense_call(), varlen_call()}) {
+        call.version = Version::kScoreV4;
+        const Outcome plain = run(call);
+        call.keep_prob = 0.5;
+        call.seed = std::numeric_limits<int64_t>::min();
+        call.offset = -1;
+        const Outcome outcome = run(call);
+        EXPECT_EQ(outcome.code, 0) << outcome.text;
+        EXPECT_EQ(outcome.unwritten, 0);
+        EXPECT_EQ(outcome.workspace_size, plain.workspace_size);
+        EXPECT_EQ(outcome.max, plain.max);
+        EXPECT_EQ(outcome.sum, plain.sum);
+        EXPECT_NE(outcome.out, plain.out);
+    }
+}
+
 // GetMaxWorkspaceSize does not look at what belongs to dropout.
 TEST(AcceptedModifiers, MaximumWithoutDropout) {
     Call call = varlen_call();

@@ -225,6 +225,17 @@ TEST(GradAccepted, DropMask) {
     }
 }
 
+// 6.11: the version for all layouts makes the bits of forward again.
+TEST(GradAccepted, DropoutFromSeed) {
+    for (const Call& forward : {dense_call(), varlen_call()}) {
+        Call call = backward_of(forward, Version::kGradV4);
+        const Outcome plain = expect_written(call);
+        call.keep_prob = 0.5;
+        call.seed = -3;
+        EXPECT_EQ(expect_written(call).workspace_size, plain.workspace_size);
+    }
+}
+
 // The bound holds for all lists with as many entries, and keepProb is not looked at.
 TEST(GradAccepted, BoundOfTheWorkspace) {
     // Keys for one part and for many, heads that are few beside the threads and others.

@@ -47,6 +47,27 @@ TEST(RefusalsScoreV4, LayoutAndTensorsOfDifferentKinds) {
                          "actualSeqKvLenOptional cannot be empty for inputLayout \"TND\""}});
 }
 
+// Dropout from a seed needs a number for each pair of the whole batch, where attention itself counts those of a head.
+TEST(RefusalsScoreV4, PairsThatCannotBeNumbered) {
+    const auto expanded = [](std::vector<int64_t> shape) {
+        return TensorSpec{.shape = std::move(shape), .strides = {0, 0, 0, 0}};
+    };
+    Call call = dense_call("BNSD", {.b = 1024, .n = 1, .nkv = 1, .sq = 1, .skv = 1, .d = 1, .dv = 1});
+    call.version = Version::kScoreV4;
+    call.query = expanded({1024, 1, 1 << 20, 1});
+    call.key = call.value = expanded({1024, 1, int64_t{1} << 40, 1});
+    call.keep_prob = 0.5;
+    const std::string pairs = "query shape [1024, 1, 1048576, 1] and ",
+                      keys = " shape [1024, 1, 1099511627776, 1] cannot be counted";
+    expect_refused(call, 161002,
+                   "keepProb 0.5 needs a random bit for each pair, and the pairs of " + pairs + "key" + keys);
+    call.out = call.query;
+    call.max = call.sum = TensorSpec{.shape = {1024, 1, 1 << 20, 8}, .strides = {0, 0, 0, 0}};
+    call = backward_of(call, Version::kGradV4);
+    expect_refused(call, 161002,
+                   "keepProb 0.5 needs a random bit for each pair, and the pairs of " + pairs + "keyIn" + keys);
+}
+
 // 5.11: which modes exist depends on the layout.
 TEST(RefusalsScoreV4, ModesOfTheOtherLayouts) {
     expect_all_refused({Version::kScoreV4}, dense,

@@ -61,6 +61,8 @@ TEST_F(Warnings, KeepProbWithoutMask) {
     Call call = dense_call();
     call.keep_prob = 0.9;
     EXPECT_EXIT(run_and_exit(call), kSuccess, "keepProb 0.9 has no effect because dropMaskOptional is nullptr");
+    call.version = Version::kScoreV4;  // has an effect there
+    EXPECT_EXIT(run_and_exit(call), kSuccess, "^$");
 }
 
 TEST_F(Warnings, OneStartIndexAlone) {  // 6.17

@@ -245,6 +245,46 @@ class SparseBytes {
     uint8_t* data_;
 };
 
+// Of rows that see one key each, `shown(i)`: what a row gives goes to that key's value alone. The weight is 1 whatever
+// the score, so that nothing but roundings is left for query and key.
+void expect_gradients_of_one_key(const Call& forward, const Outputs& outputs, const aclTensor* mask,
+                                 const std::function<int64_t(int64_t)>& shown) {
+    const Case& c = forward.description;
+    BackwardCall call;
+    call.description = c;
+    call.description.backward = true;
+    reference::ScoreGradArguments& g = call.arguments;
+    g.forward = forward.arguments;
+    g.dy = g.attention_in = {out_shape(c), numbers(forward, outputs)};
+    for (size_t at = 0; at < g.dy.values.size(); at++) g.dy.values[at] = static_cast<double>(at * 7 % 5) - 2;
+    std::vector<double> expected(g.dy.values.size(), 0.0);
+    for (int64_t i = 0; i < c.q[0]; i++) {
+        g.softmax_max.push_back(from_bits(DType::kFp32, outputs.max[i * 8]));
+        g.softmax_sum.push_back(from_bits(DType::kFp32, outputs.sum[i * 8]));
+        for (int64_t d = 0; d < c.dv; d++) expected[shown(i) * c.dv + d] += g.dy.values[i * c.dv + d];
+    }
+    PreparedBackward prepared(call);
+    ScoreArguments arguments = prepared.arguments();
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    arguments.atten_mask = mask;
+    arguments.workspace_size = &size;
+    arguments.executor = &executor;
+    ASSERT_EQ(phase_one(Version::kGrad, arguments), 0) << error_text();
+    GuardedMemory workspace(static_cast<int64_t>(size), 0xFF);
+    ASSERT_EQ(phase_two(Version::kGrad, workspace.data(), size, executor, stream()), 0) << error_text();
+    const Gradients gradients = prepared.gradients();
+    const std::vector<double> got = numbers(call, gradients, kDv);
+    // Of fewer than 100 rows with numbers up to 2, whose weights are 1 but for the rounding of a score below 16.
+    for (size_t at = 0; at < got.size(); at++)
+        ASSERT_NEAR(got[at], expected[at], 100 * 2 * 16 * 0x1p-23) << "element " << at;
+    for (const Argument of_scores : {kDq, kDk}) {
+        // Sums of 16 products below 10 each, of fewer than 100 rows, with numbers below 6.
+        for (const double value : numbers(call, gradients, of_scores))
+            ASSERT_NEAR(value, 0, 16 * 10 * 100 * 6 * 0x1p-24);
+    }
+}
+
 // PT-18: an explicit mask of more than 2^31 elements, so that an index of 32 bits wraps. A window of 64 to both sides
 // keeps the call cheap; inside, every row is shown one key.
 TEST(Shapes, PT_18_MasksOfMoreThanTwoToTheThirtyOneElements) {
@@ -272,7 +312,6 @@ TEST(Shapes, PT_18_MasksOfMoreThanTwoToTheThirtyOneElements) {
               0);
     GuardedMemory workspace(static_cast<int64_t>(size), 0xFF);
     ASSERT_EQ(aclnnFlashAttentionScore(workspace.data(), size, executor, stream()), 0);
-    aclDestroyTensor(tensor);
     const Outputs outputs = prepared.outputs();
     for (int64_t i = 0; i < kLength; i++) {
         for (int64_t d = 0; d < kDim; d++) {
@@ -281,6 +320,8 @@ TEST(Shapes, PT_18_MasksOfMoreThanTwoToTheThirtyOneElements) {
                 << "row " << i;
         }
     }
+    expect_gradients_of_one_key(call, outputs, tensor, shown);
+    aclDestroyTensor(tensor);
 }
 
 }  // namespace

@@ -39,6 +39,21 @@ Outputs expect_agrees(const Call& call, const RunOptions& options) {
     return outputs;
 }
 
+Gradients gradients_of(const BackwardCall& call) {
+    const BackwardResult result = run(call);
+    EXPECT_EQ(result.phase_one, 0) << result.error_text << "; " << rerun_hint(call.description);
+    EXPECT_EQ(result.phase_two, 0) << result.error_text << "; " << rerun_hint(call.description);
+    EXPECT_EQ(lines(result.broken_promises), "") << rerun_hint(call.description);
+    return result.gradients;
+}
+
+Gradients expect_agrees(const BackwardCall& call) {
+    const Gradients gradients = gradients_of(call);
+    EXPECT_EQ(lines(judge(call, reference::score_grad(call.arguments), gradients)), "")
+        << "changed from " << to_string(call.description);
+    return gradients;
+}
+
 namespace {
 
 // Calls `visit` for each element of a matrix or of four dimensions, in row-major order.
@@ -105,6 +120,14 @@ std::vector<uint32_t> row_bits(const Call& call, const Outputs& outputs, const r
 std::vector<double> numbers(const Call& call, const Outputs& outputs) {
     std::vector<double> values;
     for (const uint32_t bits : outputs.out) values.push_back(from_bits(call.description.dtype, bits));
+    return values;
+}
+
+std::vector<double> numbers(const BackwardCall& call, const Gradients& gradients, Argument gradient) {
+    const auto at = std::find(std::begin(kGradientArguments), std::end(kGradientArguments), gradient);
+    std::vector<double> values;
+    for (const uint32_t bits : gradients[static_cast<size_t>(at - std::begin(kGradientArguments))])
+        values.push_back(from_bits(gradient_type(call.description, gradient), bits));
     return values;
 }
 

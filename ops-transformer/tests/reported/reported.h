@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "testing/backward_judge.h"
 #include "testing/judge.h"
 #include "testing/reduced.h"
 
@@ -31,6 +32,10 @@ Outputs outputs_of(const Call& call, const RunOptions& options = {});
 // The same, and compares with the reference. For calls that were changed by hand; others are check_case's.
 Outputs expect_agrees(const Call& call, const RunOptions& options = {});
 
+// The same of backward.
+Gradients gradients_of(const BackwardCall& call);
+Gradients expect_agrees(const BackwardCall& call);
+
 // Gives the call an explicit mask, [Sq, Skv] or with four dimensions, that hides where the predicate says so. For the
 // shorter shapes b and n are 0.
 using Hides = std::function<bool(int64_t b, int64_t n, int64_t i, int64_t j)>;
@@ -53,6 +58,9 @@ std::vector<uint32_t> row_bits(const Call& call, const Outputs& outputs, const r
 
 // Each output element as a number.
 std::vector<double> numbers(const Call& call, const Outputs& outputs);
+
+// Each element of a gradient as a number.
+std::vector<double> numbers(const BackwardCall& call, const Gradients& gradients, Argument gradient);
 
 // Puts NaN into one key and value position after another (about `probes` of them) and compares with the call as it is:
 // rows that do not see the key keep their bits, all others have no finite result left.

@@ -308,9 +308,9 @@ INSTANTIATE_TEST_SUITE_P(, Parts, ::testing::ValuesIn(problems()), [](const auto
     return std::string(type) + (p.packed ? std::string("Tnd") + p.softmax_layout : "Sbh") + (p.causal ? "" : "Full");
 });
 
-// A long ring: its error grows with the roundings of the steps, each of which counts as far as the sum had come, and
-// not faster. With equal parts step i of n counts i / n, so the bound of 64 steps is 8 times that of 8. Roundings go
-// either way, so what is seen grows more slowly.
+// RING-02. A long ring: its error grows with the roundings of the steps, each of which counts as far as the sum had
+// come, and not faster. With equal parts step i of n counts i / n, so the bound of 64 steps is 8 times that of 8.
+// Roundings go either way, so what is seen grows more slowly.
 TEST(LongRing, SixtyFourSteps) {
     for (const DType dtype : kTypes) {
         worst_conditioning = 0;

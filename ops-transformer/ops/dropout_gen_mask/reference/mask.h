@@ -8,7 +8,7 @@
 
 #include "acl/acl.h"
 
-namespace dropout_gen_mask::testing {
+namespace dropout_gen_mask::reference {
 
 inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
     for (int round = 0; round < 10; round++) {
@@ -63,4 +63,4 @@ inline std::vector<uint8_t> mask(uint64_t seed, uint64_t offset, double prob, ac
     return result;
 }
 
-}  // namespace dropout_gen_mask::testing
+}  // namespace dropout_gen_mask::reference
