@@ -23,7 +23,7 @@ bool arguments_are_there(PreparedBackward& p) {
     belongs(a.sink, c.sink != Sink::kNone);
     belongs(a.dsink, c.sink != Sink::kNone);
     belongs(a.atten_mask, c.masked());
-    belongs(a.drop_mask, c.drop != DropShape::kNone);
+    belongs(a.drop_mask, c.has(kDrop));
     return there;
 }
 
