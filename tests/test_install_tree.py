@@ -35,7 +35,8 @@ def dynamic_section(run, library):
     return entries
 
 
-@pytest.mark.parametrize("header", HEADERS)
+# Prototypes need the macros of whoever reads them.
+@pytest.mark.parametrize("header", [header for header in HEADERS if not header.startswith("op_proto/")])
 def test_header_compiles_alone(prefix, run, tmp_path, header):
     """acl/ is C99 and C++11, aclnn and aclnnop are C++11, the internal headers C++20. No warning in any."""
     languages = {"acl": [("c", "c99"), ("c++", "c++11")], "opbase": [("c++", "c++20")]}
