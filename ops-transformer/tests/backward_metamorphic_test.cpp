@@ -53,6 +53,7 @@ TEST_P(Backward, SequenceAloneIsSequencePacked) {
              "keep=0.7 "
              "sink=normal",
              "layout=TND n=4/2 d=32 rope=16 q=65,9,130 kv=129,5100,131 mode=3 mask=compressed sink=normal",
+             "layout=TND n=2/1 d=16 q=3,30,65 kv=70,20500,2100",
          }) {
         if (!has_type(text)) continue;
         const BackwardCall packed = call_of(text);
@@ -237,7 +238,8 @@ TEST_P(Backward, TwiceTheGradientOfTheOutput) {
 
 constexpr const char* kManyItems[] = {
     "layout=TND n=6/2 d=64 q=200,1,65,130,7 kv=300,900,65,130,70 mode=3 mask=compressed",
-    "layout=BNSD n=2/1 d=32 q=3 kv=9000",  // several chunks of keys
+    "layout=BNSD n=2/1 d=32 q=3 kv=9000",    // several chunks of keys
+    "layout=BNSD n=2/1 d=16 q=30 kv=20500",  // of several parts each
     "layout=BNSD n=4/2 d=16 q=40 kv=5100 mode=3 mask=compressed pse=1:full dpse=wanted sink=normal keep=0.7 "
     "drop=from_seed drop_seed=3",
     "layout=TND n=4/2 d=16 q=5,40,9 kv=5001,70,2050 pse=0:row dpse=wanted sink=normal",

@@ -49,6 +49,9 @@ const std::vector<std::string>& calls() {
         "layout=BSND n=2 d=8 q=33 kv=65 keep=1e-30",
         "layout=BSND n=2 d=8 q=33 kv=65 keep=0.99999994",
         "layout=BSND n=2 d=8 q=33 kv=65 keep=1",
+        // Shares that are ties of fp16 and of bf16 as floats, and above them as doubles.
+        fmt::format("layout=BSND n=2 d=8 q=33 kv=650 keep={}", 1 - (307 * 0x1p-10 + 0x1p-13 + 0x3p-27)),
+        fmt::format("layout=BSND n=2 d=8 q=33 kv=650 keep={}", 1 - (38 * 0x1p-7 + 0x1p-10 + 0x3p-27)),
     };
     return all;
 }
