@@ -43,8 +43,26 @@ constexpr uint8_t kNextZero = 1, kLongWithCompressedBias = 255, kSlopes = 2, kRo
 
 // Every entry point with another ending.
 void add_entry_points(Corpus& corpus) {
-    constexpr const char* kNames[] = {"score",     "score_v2",  "score_v3",  "score_v4",  "varlen",
-                                      "varlen_v2", "varlen_v3", "varlen_v4", "varlen_v5", "varlen_v5_max"};
+    constexpr const char* kNames[] = {"score",
+                                      "score_v2",
+                                      "score_v3",
+                                      "score_v4",
+                                      "varlen",
+                                      "varlen_v2",
+                                      "varlen_v3",
+                                      "varlen_v4",
+                                      "varlen_v5",
+                                      "varlen_v5_max",
+                                      "grad",
+                                      "grad_v2",
+                                      "grad_v3",
+                                      "grad_v4",
+                                      "unpadding_grad",
+                                      "unpadding_grad_v2",
+                                      "unpadding_grad_v3",
+                                      "unpadding_grad_v4",
+                                      "unpadding_grad_v5",
+                                      "unpadding_grad_v5_max"};
     for (uint8_t version = 0; version < std::size(kNames); version++) {
         corpus.add(kNames[version],
                    {.version = version, .mask = kFullMask, .hidden = kMasksSomeBytes, .ending = version});
@@ -94,6 +112,24 @@ void add_modifiers(Corpus& corpus) {
     corpus.add("views", {.version = dense, .dtype = 1, .bias = 4, .view = 13, .other_view = 16});
 }
 
+// What backward has of its own, and dropout from seed and offset.
+void add_backward(Corpus& corpus) {
+    const uint8_t dense = code(Version::kGradV4), tnd = code(Version::kUnpaddingGradV5);
+    corpus.add("score_v4_dropout_from_seed", {.version = code(Version::kScoreV4), .hidden = 7, .keep_prob = 1});
+    corpus.add("grad_v4_dropout_from_seed", {.version = dense, .hidden = 7, .keep_prob = 1});
+    corpus.add("grad_v4_tnd", {.version = dense, .layout = 4, .slack = 5, .tail = 1});
+    for (const uint8_t bias : {129, 132}) {  // one row, and a whole matrix
+        corpus.add("dense_bias_gradient_" + std::to_string(bias), {.version = dense, .bias = bias, .sink = 1});
+        corpus.add("tnd_bias_gradient_" + std::to_string(bias), {.version = tnd, .bias = bias, .sink = 1});
+    }
+    corpus.add("slopes_gradient", {.version = dense, .kv_length = 0, .pse_type = kSlopes, .bias = 129});
+    corpus.add("tnd_rope_gradient",
+               {.version = tnd, .dtype = 2, .kv_length = 6, .mode = 3, .mask = kFullMask, .rope = 4});
+    corpus.add("gradient_views", {.version = dense, .dtype = 1, .view = 13, .other_view = 35});
+    corpus.add("gradient_of_other_size", {.version = dense},
+               {{.kind = static_cast<uint8_t>(ChangeKind::kDimension), .argument = 133, .index = 2, .value = 7}});
+}
+
 void add_changes(Corpus& corpus) {
     constexpr const char* kNames[] = {"dimension", "stride",  "rank",      "offset",     "dtype", "format",
                                       "storage",   "no_data", "no_tensor", "new_tensor", "entry", "list_length",
@@ -117,6 +153,7 @@ int main(int argc, char** argv) {
     add_entry_points(corpus);
     add_modes(corpus);
     add_modifiers(corpus);
+    add_backward(corpus);
     add_changes(corpus);
     return corpus.ok() ? 0 : 1;
 }

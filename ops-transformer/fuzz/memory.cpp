@@ -73,6 +73,7 @@ TensorMemory::TensorMemory(const testing::Tensor& spec, bool is_read) {
     void* data = spec_.without_data ? nullptr : bytes_.get();
     description_ = aclCreateTensor(spec_.shape.data(), spec_.shape.size(), spec_.dtype, spec_.strides.data(),
                                    spec_.offset, spec_.format, spec_.storage.data(), spec_.storage.size(), data);
+    given_ = description_ != nullptr && !spec_.shape.empty();
 }
 
 void TensorMemory::destroy_description() {

@@ -13,8 +13,8 @@
 namespace flash_attention::fuzzing {
 
 // What outputs hold before a run, as 16-bit units: NaN as FLOAT, FLOAT16 and BFLOAT16, with bits that neither
-// arithmetic nor the inputs have.
-inline constexpr uint16_t kUnwritten = 0x7F5A;
+// arithmetic nor the inputs have. (As FLOAT and BFLOAT16 it is a signalling one.)
+inline constexpr uint16_t kUnwritten = 0x7FA5;
 
 class TensorMemory {
   public:
@@ -28,6 +28,9 @@ class TensorMemory {
     const aclTensor* description() const { return description_; }
     void destroy_description();
 
+    // False for a tensor that means the same as none: a null pointer, which is also what an impossible description
+    // gives, or no dimensions.
+    bool is_given() const { return given_; }
     // False for views that are too large for memory here. Phase two must not run then.
     bool is_complete() const { return complete_; }
 
@@ -48,7 +51,7 @@ class TensorMemory {
 
     testing::TensorSpec spec_;
     int64_t element_size_ = 1;
-    bool complete_ = true;
+    bool given_ = false, complete_ = true;
     size_t size_ = 0;
     std::unique_ptr<std::byte[]> bytes_;
     aclTensor* description_ = nullptr;

@@ -5,6 +5,9 @@
 #include <initializer_list>
 #include <limits>
 #include <numeric>
+#include <utility>
+
+#include "any_call_fields.h"
 
 namespace flash_attention::fuzzing {
 namespace {
@@ -38,7 +41,7 @@ class Cook {
     Cook(const Recipe& recipe, FuzzCall& result) : recipe_(recipe), result_(result), call_(result.call) {}
 
     void cook() {
-        version_ = static_cast<Version>(recipe_.version % testing::kVersionCount);
+        version_ = static_cast<Version>(recipe_.version % (testing::kVersionCount + testing::kGradVersionCount));
         choose_sizes();
         make_tensors();
         add_mask();
@@ -49,6 +52,7 @@ class Cook {
         add_numbers();
         add_texts();
         change_statistics();
+        if (has().backward) turn_around();
         add_view(recipe_.view);
         add_view(recipe_.other_view);
         result_.ending = static_cast<Ending>(recipe_.ending % kEndingCount);
@@ -164,8 +168,10 @@ class Cook {
     void add_dropout() {
         call_.keep_prob = pick(recipe_.keep_prob, {1.0, 0.5, 0.9, 1e-3, 1e-38});
         if (recipe_.drop_mask == 0) {
-            // The one version that would have to make a mask refuses.
-            if (version_ == Version::kScoreV4 && recipe_.keep_prob < 128) call_.keep_prob = 1.0;
+            // Backward needs the mask of forward, or seed and offset.
+            if (has().backward && !has().everything) call_.keep_prob = 1.0;
+            call_.seed = recipe_.hidden;
+            call_.offset = recipe_.content;
             return;
         }
         const int64_t pairs = std::inner_product(q_.begin(), q_.end(), kv_.begin(), int64_t{0});
@@ -211,11 +217,13 @@ class Cook {
         call_.layout = result_.layout.c_str();
         if (!has().softmax_layout || recipe_.stats_layout % 4 == 0) return;
         result_.softmax_out_layout = pick<const char*>(recipe_.stats_layout, {"", "same_as_input", "", "TND"});
+        // Backward refuses what forward does not look at.
+        if (has().backward && (!tnd_ || recipe_.stats_layout % 4 == 3)) return;
         call_.softmax_out_layout = result_.softmax_out_layout.c_str();
     }
 
     void change_statistics() {
-        if (!tnd_) return;
+        if (!tnd_ || has().backward) return;
         const int64_t rows = call_.query->shape[0];
         call_.max->shape = pick<std::vector<int64_t>>(recipe_.stats_shape,
                                                       {{rows, heads_, 8}, {rows * heads_, 8}, {1, heads_, rows, 8}});
@@ -223,20 +231,33 @@ class Cook {
                                                       {{rows, heads_, 8}, {rows * heads_, 8}, {1, heads_, rows, 8}});
     }
 
+    // The same attention's gradients.
+    void turn_around() {
+        call_ = testing::backward_of(std::move(call_), version_);
+        if (recipe_.bias >= 128) call_.dpse = call_.real_shift;
+        // Rows and keys of no sequence need zeros at the end of the lists.
+        if (!tnd_ || recipe_.slack % 4 == 0 || recipe_.slack / 4 % 4 == 0 || recipe_.tail % 3 != 0) return;
+        call_.q_ends->push_back(0);
+        call_.kv_ends->push_back(0);
+        if (call_.prefix) call_.prefix->push_back(0);
+    }
+
     // Other ways to lie in memory for one tensor.
     void add_view(uint8_t choice) {
         constexpr testing::Tensor Call::*kViews[] = {
             &Call::query, &Call::key,       &Call::value, &Call::mask,       &Call::real_shift, &Call::out,
-            &Call::max,   &Call::drop_mask, &Call::sink,  &Call::query_rope, &Call::key_rope,   &Call::sum};
+            &Call::max,   &Call::drop_mask, &Call::sink,  &Call::query_rope, &Call::key_rope,   &Call::sum,
+            &Call::dy,    &Call::dq,        &Call::dk,    &Call::dv,         &Call::dpse,       &Call::dsink};
+        constexpr int kOfForward = 12;
         if (choice == 0) return;
-        const bool is_output = [&](auto field) {
-            return field == &Call::out || field == &Call::max || field == &Call::sum;
-        }(pick(choice, kViews));
-        testing::Tensor& tensor = call_.*pick(choice, kViews);
+        const int count = has().backward ? static_cast<int>(std::size(kViews)) : kOfForward;
+        const auto field = kViews[choice % count];
+        const bool is_output = testing::is_output(field, has().backward);
+        testing::Tensor& tensor = call_.*field;
         if (!tensor || tensor->without_data) return;
         const std::vector<int64_t>& shape = tensor->shape;
         std::vector<int64_t> strides(shape.size());
-        const int way = choice / std::size(kViews) % 4;
+        const int way = choice / count % 4;
         int64_t step = way == 1 ? 2 : 1;
         for (size_t i = 0; i < shape.size(); i++) {
             const size_t axis = way == 0 ? i : shape.size() - 1 - i;  // transposed, or with gaps

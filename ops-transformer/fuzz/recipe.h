@@ -17,8 +17,8 @@ using testing::Call;
 // One byte a field, in the order of the input. A value beyond the end of its list counts modulo the list's length, and
 // 0 is always the plainest choice, so that short inputs are plain calls.
 struct Recipe {
-    uint8_t version = 0;    // entry point, in the order of testing::Version
-    uint8_t layout = 0;     // BNSD, BSND, BSH, SBH; ScoreV4 also has TND; lower case from 128 on
+    uint8_t version = 0;    // entry point, in the order of testing::Version: forward, then backward
+    uint8_t layout = 0;     // BNSD, BSND, BSH, SBH; the version for all layouts also has TND; lower case from 128 on
     uint8_t batch = 0;      // batch entries or sequences
     uint8_t heads = 0;      // of key
     uint8_t group = 0;      // query heads for each of them
@@ -34,7 +34,7 @@ struct Recipe {
     uint8_t next = 0;       // nextTokens likewise
     uint8_t prefix = 0;     // none, or where in the legal range
     uint8_t pse_type = 0;   // 1, 0, 2, 3
-    uint8_t bias = 0;       // none, or one of the shapes of the type
+    uint8_t bias = 0;       // none, or one of the shapes of the type; from 128 on backward gives its gradient
     uint8_t drop_mask = 0;  // none, or how many bytes more than needed
     uint8_t keep_prob = 0;
     uint8_t sink = 0;          // none, or one
@@ -59,7 +59,7 @@ struct Change {
 static_assert(sizeof(Change) == 4, "likewise");
 
 enum class ChangeKind : uint8_t {
-    kDimension,   // of tensor `argument`: size of axis `index` becomes `value`
+    kDimension,   // of tensor `argument`, from 128 on one of backward: size of axis `index` becomes `value`
     kStride,      // likewise
     kRank,        // an axis of size `value` more, or one less
     kOffset,      // becomes `value`

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,10 +42,9 @@ std::string recent_text() {
 class Arguments {
   public:
     explicit Arguments(const FuzzCall& fuzz) : call_(fuzz.call) {
-        for (const testing::TensorField& field : testing::kTensors) {
-            TensorMemory& tensor = tensors_.emplace_back(call_.*field.from, is_read(field));
-            c.*field.to = tensor.description();
-            if (!is_output(field)) tensor.fill(fuzz.content, fuzz.hidden, static_cast<uint32_t>(tensors_.size()));
+        for (const testing::TensorField& field : testing::kTensors) add(fuzz, field, is_read(field));
+        for (const testing::TensorField& field : testing::kGradTensors) {
+            if (has_argument(testing::traits(call_.version), field.from)) add(fuzz, field, true);
         }
         for (const testing::ListField& field : testing::kLists) {
             const testing::List& list = call_.*field.from;
@@ -67,41 +65,45 @@ class Arguments {
     }
 
     void clear_outputs() {
-        for_each([](const testing::TensorField& field, TensorMemory& tensor) {
-            if (is_output(field)) tensor.fill_unwritten();
+        for_each([&](size_t i, TensorMemory& tensor) {
+            if (is_output(i)) tensor.fill_unwritten();
         });
     }
 
     bool outputs_untouched() {
         bool all = true;
-        for_each([&](const testing::TensorField& field, TensorMemory& tensor) {
-            if (is_output(field)) all = all && tensor.is_untouched();
+        for_each([&](size_t i, TensorMemory& tensor) {
+            if (is_output(i)) all = all && tensor.is_untouched();
         });
         return all;
     }
 
     bool outputs_overlap() {
-        return at(&testing::Call::max).overlaps() || at(&testing::Call::sum).overlaps() ||
-               at(&testing::Call::out).overlaps();
+        bool any = false;
+        for_each([&](size_t i, TensorMemory& tensor) {
+            if (is_output(i) && !is_absent(i)) any = any || tensor.overlaps();
+        });
+        return any;
     }
 
     // Names what is wrong, or nothing.
     std::string state_after_run() {
         std::string wrong;
-        size_t i = 0;
-        for_each([&](const testing::TensorField& field, TensorMemory& tensor) {
-            const bool reserved = field.from == &testing::Call::softmax_out;
-            const bool right = !is_output(field) ? tensor.copy() == inputs_[i]
-                               : reserved        ? tensor.is_untouched()
-                                                 : tensor.is_written();
+        for_each([&](size_t i, TensorMemory& tensor) {
+            const bool right = !is_output(i)  ? tensor.copy() == inputs_[i]
+                               : is_absent(i) ? tensor.is_untouched()
+                                              : tensor.is_written();
             if (!right) wrong += fmt::format("tensor {} ", i);
-            i++;
         });
         return wrong;
     }
 
-    std::array<std::vector<std::byte>, 3> outputs() {
-        return {at(&testing::Call::max).copy(), at(&testing::Call::sum).copy(), at(&testing::Call::out).copy()};
+    std::vector<std::vector<std::byte>> outputs() {
+        std::vector<std::vector<std::byte>> copies;
+        for_each([&](size_t i, TensorMemory& tensor) {
+            if (is_output(i)) copies.push_back(tensor.copy());
+        });
+        return copies;
     }
 
     // A run needs all memory, and time.
@@ -122,21 +124,28 @@ class Arguments {
         return field.from != &testing::Call::padding_mask && !(field.from == &testing::Call::mask && compressed);
     }
 
-    template <class Visit>
-    void for_each(Visit visit) {
-        size_t i = 0;
-        for (const testing::TensorField& field : testing::kTensors) visit(field, tensors_[i++]);
+    void add(const FuzzCall& fuzz, const testing::TensorField& field, bool is_read) {
+        fields_.push_back(field.from);
+        TensorMemory& tensor = tensors_.emplace_back(call_.*field.from, is_read);
+        c.*field.to = tensor.description();
+        const auto number = static_cast<uint32_t>(tensors_.size());
+        if (!is_output(number - 1)) tensor.fill(fuzz.content, fuzz.hidden, number);
     }
 
-    TensorMemory& at(testing::Tensor testing::Call::*from) {
-        const auto found = std::find_if(std::begin(testing::kTensors), std::end(testing::kTensors),
-                                        [&](const testing::TensorField& field) { return field.from == from; });
-        return tensors_[static_cast<size_t>(found - std::begin(testing::kTensors))];
+    bool is_output(size_t i) const { return testing::is_output(fields_[i], call_.backward()); }
+
+    // An output that nobody writes.
+    bool is_absent(size_t i) const { return fields_[i] == &testing::Call::softmax_out || !tensors_[i].is_given(); }
+
+    template <class Visit>
+    void for_each(Visit visit) {
+        for (size_t i = 0; i < tensors_.size(); i++) visit(i, tensors_[i]);
     }
 
     // An upper bound from the shapes alone: rows of all heads times the longest axis of key times the features.
     double work() const {
         double rows = 1, keys = 1, features = 1;
+        if (!call_.max) return 0;  // backward does without where there is nothing to compute
         for (const int64_t size : call_.max->shape) rows *= static_cast<double>(size);
         for (const int64_t size : call_.key->shape) keys = std::max(keys, static_cast<double>(size));
         if (!call_.query->shape.empty()) features += static_cast<double>(call_.query->shape.back());
@@ -144,6 +153,7 @@ class Arguments {
     }
 
     const testing::Call& call_;
+    std::vector<testing::Tensor testing::Call::*> fields_;  // of the tensors
     std::deque<TensorMemory> tensors_;
     std::vector<const aclIntArray*> lists_;
     std::vector<std::vector<std::byte>> inputs_;
@@ -184,7 +194,8 @@ void refuse_run(const FuzzCall& fuzz, uint64_t size, aclOpExecutor* executor, vo
             return;
         }
         case Ending::kOtherVersion: {
-            const auto other = static_cast<Version>((static_cast<int>(version) + 1) % testing::kVersionCount);
+            const int all = testing::kVersionCount + testing::kGradVersionCount;
+            const auto other = static_cast<Version>((static_cast<int>(version) + 1) % all);
             if (std::strcmp(testing::traits(other).name, testing::traits(version).name) == 0) return;
             const aclnnStatus code = phase_two(other, workspace, size, executor, nullptr);
             check_refusal("a run of another version", code);

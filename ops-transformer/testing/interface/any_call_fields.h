@@ -1,6 +1,7 @@
 // Which field of a Call goes to which argument: for whoever turns calls into arguments in memory.
 #pragma once
 
+#include <algorithm>
 #include <iterator>
 
 #include "any_call.h"
@@ -58,10 +59,18 @@ inline constexpr ListField kLists[] = {
     {&Call::kv_start, &ScoreArguments::kv_start},
 };
 
-// Of forward; including softmaxOut, which is never written.
-inline bool is_output(const TensorField& field) {
-    return field.from == &Call::max || field.from == &Call::sum || field.from == &Call::softmax_out ||
-           field.from == &Call::out;
+// Including softmaxOut of forward, which is never written.
+inline bool is_output(Tensor Call::*field, bool backward) {
+    if (backward) return std::find(std::begin(kGradients), std::end(kGradients), field) != std::end(kGradients);
+    return field == &Call::max || field == &Call::sum || field == &Call::softmax_out || field == &Call::out;
+}
+
+// Whether the version has the argument at all, of those that only backward has.
+inline bool has_argument(const VersionTraits& version, Tensor Call::*field) {
+    if (field == &Call::dq_rope || field == &Call::dk_rope) return version.rope;
+    if (field == &Call::dsink) return version.sink;
+    if (field == &Call::d_scale_dy || field == &Call::d_scale_o) return version.everything;
+    return version.backward;
 }
 
 inline void copy_scalars(const Call& call, ScoreArguments& arguments) {

@@ -169,7 +169,7 @@ class Arguments {
     explicit Arguments(const Call& call) {
         for (const TensorField& field : kTensors) {
             add(call, field);
-            if (call.backward() || !is_output(field)) fill(call, field, *operands_.back());
+            if (!is_output(field.from, call.backward())) fill(call, field, *operands_.back());
         }
         for (const TensorField& field : kGradTensors) {
             add(call, field);
