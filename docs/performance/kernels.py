@@ -25,6 +25,9 @@ def constants(file, *patterns):
 KEY_BLOCK, = constants("key_block.h", "kKeyBlock = #;")
 GROUP_BLOCKS, STRIPS_FP32, STRIPS_16_BIT = constants(
     "forward.h", "kKeyGroup = # * kKeyBlock;", "kStrips = sizeof(typename V::value) == sizeof(float) ? # : #;")
+BACKWARD_STRIPS, = constants("query_panels.h", "kBackwardRows = # * Softmax<V>::kColumns;")
+GRADIENT_KEYS, = constants("gradient_panels.h", "kGradientKeys = #;")
+BACKWARD_KEYS, = constants("dispatch.h", "kBackwardKeys = #;")
 KEY_CHAIN, = constants("tile.h", "kChain = # / V::depth;")
 TREE_LEVELS, = constants("feature_tree.h", "kFloats = # * Sums::kFloats;")
 RISE_LIMIT, = constants("softmax.h", "kRiseLimit = #;")
@@ -55,6 +58,11 @@ class Kernel:
     def columns(self):
         """Query rows of a strip."""
         return self.lanes * self.tile_vecs
+
+    @property
+    def gradient_bytes(self):
+        """Backward: weights, or gradients of scores, of a block of query rows and a block of keys."""
+        return BACKWARD_STRIPS * self.columns * GRADIENT_KEYS // self.depth * ELEMENT_BYTES
 
     @property
     def query_block(self):

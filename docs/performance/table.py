@@ -12,7 +12,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from kernels import GROUP_BLOCKS, KEY_BLOCK, KERNELS, REGISTERS, amount
+from kernels import (BACKWARD_KEYS, BACKWARD_STRIPS, GRADIENT_KEYS, GROUP_BLOCKS, KEY_BLOCK, KERNELS, REGISTERS,
+                     amount)
 
 TYPES = ["fp32", "fp16", "bf16"]
 FEATURES = (64, 128)
@@ -251,6 +252,9 @@ def sizes():
         line("weights of a strip for a key block", lambda k: amount(k.weights_bytes)),
         line("output of a strip, D = 64, 128", bytes_at(lambda k, d: k.output_bytes(d))),
         line("key block (value block), D = 64, 128", bytes_at(lambda k, d: k.block_bytes(d))),
+        line("backward: query block; key block; part of the keys",
+             lambda k: f"{BACKWARD_STRIPS * k.columns}; {GRADIENT_KEYS}; {BACKWARD_KEYS}"),
+        line("backward: weights of a query block and a key block", lambda k: amount(k.gradient_bytes)),
     ])
 
 
