@@ -74,11 +74,10 @@ class Operand {
             std::memcpy(&bits, &number, sizeof bits);
             const uint16_t high = static_cast<uint16_t>(bits >> 16);
             const aclFloat16 half = aclFloatToFloat16(number);
-            const auto byte = static_cast<uint8_t>(number);
             if (spec_.dtype == ACL_FLOAT) std::memcpy(at, &number, 4);
             if (spec_.dtype == ACL_BF16) std::memcpy(at, &high, 2);
             if (spec_.dtype == ACL_FLOAT16) std::memcpy(at, &half, 2);
-            if (bytes_ == 1) std::memcpy(at, &byte, 1);
+            if (bytes_ == 1) *at = static_cast<std::byte>(number);  // of a mask: never negative
         });
     }
 
