@@ -86,6 +86,7 @@ class BackwardScratch {
             gradients.right = take<element>(kRows * kKeys / V::depth);
         else
             gradients.right = gradients.score_gradients;
+        gradients.exact = take<float>(GradientPanels<V>::kExactFloats);
         gradients.rows_of_tile = take<VecRange>(GradientPanels<V>::kTiles);
         dq = take<float>(dq_floats<V>(shape));
         const int64_t sums = round_up(key_count, V::tile_rows) * columns.all;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/query_panels.h"
 #include "kernels/score_tile.h"
@@ -42,9 +43,13 @@ struct GradientPanels {
     using left_value = typename V::left_value;
     static constexpr int64_t kRows = kBackwardRows<V>;
     static constexpr int64_t kTiles = kGradientKeys / V::tile_rows + 1;
+    // Weights of a tile are floats until their gradients are made of them, which would be rounded twice otherwise.
+    static constexpr bool kExactInPlace = std::is_same_v<left_value, float>;
+    static constexpr int64_t kExactFloats = kExactInPlace ? 0 : Tile<V, V::tile_rows, V::tile_vecs>::kFloats;
     left_value* weights;          // [key][row], what dropout keeps of them; for dv
     left_value* score_gradients;  // [key][row], for dk
     typename V::element* right;   // the same as right operand, [key / V::depth][row], for dq
+    float* exact;                 // weights of one tile, if `weights` cannot hold them
     VecRange* rows_of_tile;       // [key / V::tile_rows]
 
     // Pieces fill in what they have; `all`: they will cover everything.
@@ -86,10 +91,11 @@ struct GradientPiece {
     int64_t column() const { return rows.begin - block.row_begin + piece.vec_begin * V::lanes; }
 };
 
-// dS = P (dP - delta), where dropout keeps dP / keep_prob or 0; and then the weights that dv sees.
+// dS = P (dP - delta), where dropout keeps dP / keep_prob or 0; and then the weights that dv sees. `exact`: P.
 template <class V, int vecs, bool kModified>
-[[gnu::always_inline]] inline void score_gradients(const GradientPiece<V>& p, int64_t first,
-                                                   typename V::left_value* weights, Tile<V, V::tile_rows, vecs>& tile) {
+[[gnu::always_inline]] inline void score_gradients(const GradientPiece<V>& p, int64_t first, const float* exact,
+                                                   int64_t exact_stride, typename V::left_value* weights,
+                                                   Tile<V, V::tile_rows, vecs>& tile) {
     const bool drops = kModified && p.block.drops();
     const auto kept_factor = V::set(1.0F / p.block.keep_prob);
     const int64_t keys = p.piece.count() - first;
@@ -100,14 +106,15 @@ template <class V, int vecs, bool kModified>
 #pragma GCC unroll 16
         for (int r = 0; r < V::tile_rows; r++) {
             auto* at = weights + r * GradientPanels<V>::kRows + v * V::lanes;
-            const auto weight = V::load_left(at);
-            auto gradient = tile.sum[r][v];
+            const auto weight = V::load(exact + r * exact_stride + v * V::lanes);
+            auto gradient = tile.sum[r][v], kept = weight;
             if (drops && r < keys) {  // a product, so that NaN stays NaN
                 const auto factor =
                     V::keep_bits(kept_factor, p.panels.kept[first + r] >> (lane + v * V::lanes), V::zero());
                 gradient = V::mul(gradient, factor);
-                V::store_left(at, V::mul(weight, factor));
+                kept = V::mul(weight, factor);
             }
+            if (drops || !GradientPanels<V>::kExactInPlace) V::store_left(at, kept);
             tile.sum[r][v] = V::mul(V::sub(gradient, delta), weight);
         }
     }
@@ -133,19 +140,21 @@ template <class V, int vecs, bool kModified>
 #pragma GCC unroll 16
             for (int r = 0; r < V::tile_rows; r++) {
                 const auto below = V::sub(rounded(V::mul(tile.sum[r][v], V::set(p.scale))), max);
-                tile.sum[r][v] =
-                    V::template exp2<V::exp_degree>(V::multiply_add(below, V::set(kLog2E), minus_log_sum));
+                tile.sum[r][v] = V::template exp2<V::exp_degree>(V::multiply_add(below, V::set(kLog2E), minus_log_sum));
             }
         }
         if (modified) hide_pairs<V, vecs>(p.piece, p.modifiers, p.panels, first, 0.0F, tile);
-#pragma GCC unroll 16
-        for (int r = 0; r < V::tile_rows; r++)
-#pragma GCC unroll 4
-            for (int v = 0; v < vecs; v++) V::store_left(weights + r * kRows + v * V::lanes, tile.sum[r][v]);
+        float* exact = p.to.exact;
+        int64_t exact_stride = int64_t{vecs} * V::lanes;
+        if constexpr (GradientPanels<V>::kExactInPlace) {
+            exact = weights;
+            exact_stride = kRows;
+        }
+        tile.store(exact, exact_stride);
 
         multiply_features<V, vecs>({p.block.value_dim, 0}, p.keys.value, left, p.queries.dy_t + p.column(), kRows,
                                    p.panels.tree, tile);
-        score_gradients<V, vecs, kModified>(p, first, weights, tile);
+        score_gradients<V, vecs, kModified>(p, first, exact, exact_stride, weights, tile);
         if (modified) hide_pairs<V, vecs>(p.piece, p.modifiers, p.panels, first, 0.0F, tile);
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++) {
