@@ -194,7 +194,7 @@ void add_more_modifiers(Draw& draw, Case& c) {
         add_rope(draw, c);
     // For other layouts than TND it has no effect, and only one version takes it.
     if (c.stats.empty() && draw.chance(c.varlen() ? 0.4 : 0.1)) c.stats = draw.chance(0.1) ? "TND" : "same_as_input";
-    // Without a mask there is no dropout; ScoreV4 refuses that.
+    // Without a mask there is no dropout, whatever keepProb is; only ScoreV4 drops then (drop=from_seed).
     if (c.rope == 0 && c.drop == DropShape::kNone && version_of(c) != Version::kScoreV4 && draw.chance(0.1))
         c.keep = 0.7;
 }
