@@ -14,10 +14,10 @@ from tiling import Example
 
 PICTURES = {
     "tiling-avx2": lambda: tiling.draw(Example(
-        kernel("avx2", "fp32"), "Tiling: table avx2, fp32, causal",
-        length=2048, window=None, query_block=10, key_blocks=2)),
+        kernel("avx2", "fp32"), "Tiling: table avx2, causal",
+        length=2048, window=None, query_block=5, key_blocks=2)),
     "tiling-avx512": lambda: tiling.draw(Example(
-        kernel("avx512", "fp16"), "Tiling: table avx512, fp16 and bf16, causal window of 512 keys",
+        kernel("avx512", "fp16"), "Tiling: table avx512, causal window of 512 keys",
         length=4096, window=512, query_block=5, key_blocks=5)),
     "tile-avx2": lambda: tile.draw(kernel("avx2", "fp32")),
     "tile-avx512": lambda: tile.draw(kernel("avx512", "fp32")),

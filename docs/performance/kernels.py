@@ -23,8 +23,7 @@ def constants(file, *patterns):
 
 
 KEY_BLOCK, = constants("key_block.h", "kKeyBlock = #;")
-GROUP_BLOCKS, STRIPS_FP32, STRIPS_16_BIT = constants(
-    "forward.h", "kKeyGroup = # * kKeyBlock;", "kStrips = sizeof(typename V::value) == sizeof(float) ? # : #;")
+GROUP_BLOCKS, STRIPS = constants("forward.h", "kKeyGroup = # * kKeyBlock;", "kStrips = #;")
 BACKWARD_STRIPS, = constants("query_panels.h", "kBackwardRows = # * Softmax<V>::kColumns;")
 GRADIENT_KEYS, = constants("gradient_panels.h", "kGradientKeys = #;")
 BACKWARD_KEYS, = constants("dispatch.h", "kBackwardKeys = #;")
@@ -38,10 +37,9 @@ ELEMENT_BYTES = 4  # an fp32 value, or a pair of bf16
 
 @dataclass(frozen=True)
 class Kernel:
-    """The forward kernel of one table and type. Sizes are in bytes, for D features a head."""
+    """The forward kernel of one table, or of one type of it. Sizes are in bytes, for D features a head."""
     table: str
     type: str
-    strips: int
     lanes: int
     tile_rows: int
     tile_vecs: int
@@ -66,7 +64,7 @@ class Kernel:
 
     @property
     def query_block(self):
-        return self.columns * self.strips
+        return self.columns * STRIPS
 
     @property
     def sums(self):
@@ -105,9 +103,8 @@ def _kernels():
     fields = ("lanes", "tile_rows", "tile_vecs", "feature_chain")
     for table in ("portable", "avx2", "avx512"):
         vectors = constants(f"vec_{table}.h", *(f"static constexpr int {field} = #;" for field in fields))
-        yield Kernel(table, "fp32", STRIPS_FP32, *vectors)
-        yield Kernel(table, "fp16, bf16", STRIPS_16_BIT, *vectors)
-    yield Kernel("avx512_bf16", "bf16", STRIPS_16_BIT, *vectors, PAIR_DEPTH, PAIR_EXP_DEGREE)
+        yield Kernel(table, "fp32, fp16, bf16", *vectors)
+    yield Kernel("avx512_bf16", "bf16", *vectors, PAIR_DEPTH, PAIR_EXP_DEGREE)
 
 
 KERNELS = list(_kernels())

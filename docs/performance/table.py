@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from kernels import (BACKWARD_KEYS, BACKWARD_STRIPS, GRADIENT_KEYS, GROUP_BLOCKS, KEY_BLOCK, KERNELS, REGISTERS,
+from kernels import (BACKWARD_KEYS, BACKWARD_STRIPS, GRADIENT_KEYS, GROUP_BLOCKS, KEY_BLOCK, KERNELS, REGISTERS, STRIPS,
                      amount)
 
 TYPES = ["fp32", "fp16", "bf16"]
@@ -233,9 +233,6 @@ def sizes():
     def bytes_at(size):
         return lambda k: ", ".join(amount(size(k, features)) for features in FEATURES)
 
-    def query_blocks(kernels):
-        return ", ".join(f"{k.strips} × {k.columns} = {k.query_block} ({k.type})" for k in kernels)
-
     def registers(k):
         return f"{k.sums} + {k.tile_vecs} + 1 of {REGISTERS[k.vectors]}"
 
@@ -244,7 +241,7 @@ def sizes():
         line("floats in a vector", lambda k: k.lanes),
         line("tile: keys × query rows", lambda k: f"{k.tile_rows} × {k.columns}"),
         line("its registers: sums + right operand + broadcast", registers),
-        ["query block: strips × rows", *map(query_blocks, tables.values())],
+        line("query block: strips × rows", lambda k: f"{STRIPS} × {k.columns} = {k.query_block}"),
         line("key block; group of key blocks", lambda k: f"{KEY_BLOCK}; {GROUP_BLOCKS * KEY_BLOCK}"),
         line("features summed in one chain", lambda k: k.feature_chain),
         line("degree of the exponential", lambda k: k.exp_degree),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Optional
 
-from kernels import GROUP_BLOCKS, KEY_BLOCK, Kernel
+from kernels import GROUP_BLOCKS, KEY_BLOCK, STRIPS, Kernel
 from svg import legend, lines, path, picture, rect, sideways, text
 
 HEAD, ZOOM = 312, 430  # width of the whole matrix; of the enlarged query block
@@ -89,10 +89,10 @@ def draw_query_block(example):
     shown = shown_end - example.key_blocks * KEY_BLOCK
     scale = ZOOM / (shown_end - shown)
     height = k.query_block * scale
-    parts = [text(X1, 60, f"a query block: {k.strips} strips of {k.columns} rows", "part"),
+    parts = [text(X1, 60, f"a query block: {STRIPS} strips of {k.columns} rows", "part"),
              text(X1, 77, "a block of keys, once loaded, serves all strips"),
              rect("never", X1, Y0, ZOOM, height)]
-    for s in range(k.strips):
+    for s in range(STRIPS):
         row, y = row_begin + s * k.columns, Y0 + s * k.columns * scale
         for keys in visited_blocks(example, row_begin, row_begin + k.query_block):
             for (begin, end), (vec, vec_end), hides in pieces(example, row, keys):

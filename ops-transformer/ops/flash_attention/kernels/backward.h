@@ -119,20 +119,21 @@ template <class V>
 GradientKeyBlock<V> load_key_block(const BackwardBlock& block, KeyRange keys, const BackwardScratch<V>& scratch) {
     GradientKeyBlock<V> rows;
     rows.keys = keys;
+    const int64_t strips = (block.row_end - block.row_begin + Softmax<V>::kColumns - 1) / Softmax<V>::kColumns;
     for (int p = 0; p < 2; p++) {
         const FeaturePart& part = block.parts[p];
         if (part.dim == 0) continue;
-        rows.key[p] = load_keys<V>(part.key, keys, part.dim, scratch.key[p]);
+        rows.key[p] = load_keys<V>(part.key, keys, part.dim, strips, scratch.key[p]);
         if (!all_finite<V>(part.key, keys, part.dim)) {
             rows.special_keys = true;
             rows.columns[p] = copy_finite_values<V>(part.key, keys, part.dim, scratch.key_columns[p]);
         } else if constexpr (V::depth == 1) {
             rows.columns[p] = rows.key[p];
         } else {
-            rows.columns[p] = load_values<V>(part.key, keys, part.dim, scratch.key_columns[p]);
+            rows.columns[p] = load_values<V>(part.key, keys, part.dim, strips, scratch.key_columns[p]);
         }
     }
-    rows.value[0] = load_keys<V>(block.value, keys, block.value_dim, scratch.value);
+    rows.value[0] = load_keys<V>(block.value, keys, block.value_dim, strips, scratch.value);
     return rows;
 }
 

@@ -35,12 +35,10 @@ namespace flash_attention::FUSION_ISA {
 
 inline constexpr int64_t kKeyGroup = 8 * kKeyBlock;
 
-// Strips of a query block: each block of keys, once loaded, serves that many. 16-bit rows are widened or packed, so
-// there more strips share the work.
+// Strips of a query block: each block of keys, once loaded, serves that many.
+inline constexpr int64_t kStrips = 8;
 template <class V>
-inline constexpr int64_t kStrips = sizeof(typename V::value) == sizeof(float) ? 4 : 8;
-template <class V>
-inline constexpr int64_t kQueryBlock = kStrips<V>* Softmax<V>::kColumns;
+inline constexpr int64_t kQueryBlock = kStrips * Softmax<V>::kColumns;
 
 // The scratch memory of one block, cut into arrays that begin at cache lines.
 template <class V>
@@ -55,9 +53,9 @@ class Scratch {
         const int64_t features = feature_elements<V>(shape.dim[0]) + feature_elements<V>(shape.dim[1]);
         query_size_ = kColumns * features;
         sums_size_ = kColumns * round_up(shape.value_dim, V::tile_rows);
-        strips_ = take<Strip<V>>(kStrips<V>);
-        queries_ = take<element>(kStrips<V> * query_size_);
-        sums_ = take<float>(kStrips<V> * 2 * sums_size_);
+        strips_ = take<Strip<V>>(kStrips);
+        queries_ = take<element>(kStrips * query_size_);
+        sums_ = take<float>(kStrips * 2 * sums_size_);
         panels.weights = take<element>(kColumns * kPanelKeys / V::depth);
         panels.bias = take<float>(kColumns * kPanelKeys);
         panels.tree = take<float>(FeatureTree<V, V::tile_vecs>::kFloats);
@@ -175,18 +173,18 @@ void finish_strip(const ForwardBlock& block, const ScoreScale& scale, Strip<V>& 
 }
 
 template <class V>
-KeyBlock<V> load_block(const ForwardBlock& block, KeyRange keys, const Scratch<V>& scratch) {
+KeyBlock<V> load_block(const ForwardBlock& block, KeyRange keys, int64_t strips, const Scratch<V>& scratch) {
     KeyBlock<V> rows;
     rows.keys = keys;
     for (int p = 0; p < 2; p++)
         if (block.parts[p].dim > 0)
-            rows.key[p] = load_keys<V>(block.parts[p].key, keys, block.parts[p].dim, scratch.key[p]);
+            rows.key[p] = load_keys<V>(block.parts[p].key, keys, block.parts[p].dim, strips, scratch.key[p]);
     const KeyRange common = all_visible(block.band, block.row_begin, block.row_end, block.kv_len);
     const bool hides =
         block.mask != nullptr || is_bias_tensor(block.bias.kind) || keys.begin < common.begin || keys.end > common.end;
     rows.has_special_values = hides && !all_finite<V>(block.value, keys, block.value_dim);
     rows.value = rows.has_special_values ? copy_finite_values<V>(block.value, keys, block.value_dim, scratch.value)
-                                         : load_values<V>(block.value, keys, block.value_dim, scratch.value);
+                                         : load_values<V>(block.value, keys, block.value_dim, strips, scratch.value);
     return rows;
 }
 
@@ -228,7 +226,7 @@ void forward(const ForwardBlock& block, void* memory) {
             if (n > 0 && begin / kKeyGroup != order[n - 1] * kKeyBlock / kKeyGroup)
                 for (int64_t i = 0; i < strips; i++) end_group<V>(block.value_dim, scratch.strip(i));
             const KeyRange keys{std::max(begin, all.begin & -int64_t{V::depth}), std::min(begin + kKeyBlock, all.end)};
-            const KeyBlock<V> rows = load_block<V>(block, keys, scratch);
+            const KeyBlock<V> rows = load_block<V>(block, keys, strips, scratch);
             for (int64_t i = 0; i < strips; i++)
                 attend<V>(block, rows, scratch.panels, scale.exponent, scratch.strip(i));
         }

@@ -39,11 +39,26 @@ inline int64_t padded_row(int64_t elements) {
     return round_up(elements, 16);
 }
 
-// Whether rows of keys must be copied: always when they are widened, and when pairs of features are not whole.
+// Whether rows lie so far apart, as those of one head in BSH do, that each has a page of its own, and with a power of
+// two between them all share a few sets of the cache. To read them for one strip after another takes longer than to
+// copy them once.
+constexpr bool lie_apart(int64_t dim, int64_t stride) {
+    return stride >= 2 * dim;
+}
+
+// Whether rows of keys are copied for that many strips: always when they are widened, and when pairs of features are
+// not whole.
 template <class V>
-bool copies_keys(int64_t dim, int64_t stride) {
+bool copies_keys(int64_t dim, int64_t stride, int64_t strips) {
     if constexpr (V::copies) return true;
-    return dim % V::depth != 0 || stride % V::depth != 0;
+    return dim % V::depth != 0 || stride % V::depth != 0 || (strips > 1 && lie_apart(dim, stride));
+}
+
+// The same for values, which are also copied when pairs of keys are packed.
+template <class V>
+bool copies_values(int64_t dim, int64_t stride, int64_t strips) {
+    if constexpr (V::copies || V::depth > 1) return true;
+    return strips > 1 && lie_apart(dim, stride);
 }
 
 // Rows lie anywhere, and the hardware does not foresee the next one: asks for the row that is copied a little later.
@@ -56,9 +71,9 @@ void prefetch_row(const typename V::value* row, int64_t stride, int64_t dim) {
 }
 
 template <class V>
-Elements<V> load_keys(const Rows& from, KeyRange keys, int64_t dim, typename V::element* copy) {
+Elements<V> load_keys(const Rows& from, KeyRange keys, int64_t dim, int64_t strips, typename V::element* copy) {
     const auto* rows = static_cast<const typename V::value*>(from.data) + keys.begin * from.stride;
-    if (!copies_keys<V>(dim, from.stride))
+    if (!copies_keys<V>(dim, from.stride, strips))
         return {reinterpret_cast<const typename V::element*>(rows), from.stride / V::depth};
     const int64_t stride = padded_row(feature_elements<V>(dim));
     constexpr int64_t kStep = V::lanes * V::depth;  // values of a vector of elements
@@ -84,12 +99,10 @@ Elements<V> copy_values(const Rows& from, KeyRange keys, int64_t dim, typename V
 }
 
 template <class V>
-Elements<V> load_values(const Rows& from, KeyRange keys, int64_t dim, typename V::element* copy) {
-    if constexpr (!V::copies && V::depth == 1) {
-        return {static_cast<const typename V::value*>(from.data) + keys.begin * from.stride, from.stride};
-    } else {
-        return copy_values<V>(from, keys, dim, copy);
-    }
+Elements<V> load_values(const Rows& from, KeyRange keys, int64_t dim, int64_t strips, typename V::element* copy) {
+    if (copies_values<V>(dim, from.stride, strips)) return copy_values<V>(from, keys, dim, copy);
+    const auto* rows = static_cast<const typename V::value*>(from.data) + keys.begin * from.stride;
+    return {reinterpret_cast<const typename V::element*>(rows), from.stride};
 }
 
 // The same with 0 for NaN and infinities.
