@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "testing/judge.h"
+#include "testing/backward_judge.h"
 
 namespace flash_attention::testing {
 namespace {
@@ -27,11 +27,17 @@ const Call& call() {
     return kCall;
 }
 
-TEST(Tables, UnknownNameIsRefusedInPhaseOne) {
+const BackwardCall& backward_call() {
+    static const BackwardCall kCall = make_backward_call(call());
+    return kCall;
+}
+
+template <class Prepared, class Described>
+void expect_unknown_names_refused(const Described& described) {
     Isa isa;
     for (const char* name : {"neon", "AVX2", "avx2 ", "portable,avx2"}) {
         isa.set(name);
-        PreparedCall prepared(call());
+        Prepared prepared(described);
         EXPECT_EQ(prepared.phase_one(), 561000) << name;
         const std::string text = aclGetRecentErrMsg();
         EXPECT_NE(text.find('"' + std::string(name) + '"'), std::string::npos) << text;
@@ -39,6 +45,11 @@ TEST(Tables, UnknownNameIsRefusedInPhaseOne) {
         EXPECT_EQ(prepared.executor(), nullptr);
         EXPECT_EQ(prepared.workspace_size(), 0U);
     }
+}
+
+TEST(Tables, UnknownNameIsRefusedInPhaseOne) {
+    expect_unknown_names_refused<PreparedCall>(call());
+    expect_unknown_names_refused<PreparedBackward>(backward_call());
 }
 
 TEST(Tables, CallsWorkAgainAfterARefusal) {
@@ -54,15 +65,23 @@ TEST(Tables, CallsWorkAgainAfterARefusal) {
 }
 
 // The plan and its workspace belong to the table of phase one, so that phase two does not look again.
-TEST(Tables, PhaseTwoRunsTheTableOfPhaseOne) {
+template <class Prepared, class Described, class Results>
+void expect_table_of_phase_one(const Described& described, Results results) {
     Isa isa;
     isa.set("portable");
-    const Outputs expected = run(call()).outputs;
-    PreparedCall prepared(call());
-    ASSERT_EQ(prepared.phase_one(), 0);
+    Prepared first(described);
+    ASSERT_EQ(first.phase_one(), 0);
+    ASSERT_EQ(first.phase_two(), 0);
+    Prepared second(described);
+    ASSERT_EQ(second.phase_one(), 0);
     isa.set("nothing like it");
-    EXPECT_EQ(prepared.phase_two(), 0);
-    EXPECT_TRUE(prepared.outputs() == expected);
+    EXPECT_EQ(second.phase_two(), 0);
+    EXPECT_TRUE(results(first) == results(second));
+}
+
+TEST(Tables, PhaseTwoRunsTheTableOfPhaseOne) {
+    expect_table_of_phase_one<PreparedCall>(call(), [](const PreparedCall& p) { return p.outputs(); });
+    expect_table_of_phase_one<PreparedBackward>(backward_call(), [](const PreparedBackward& p) { return p.gradients(); });
 }
 
 TEST(Tables, EmptyNameIsTheBestTable) {

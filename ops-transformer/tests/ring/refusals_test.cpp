@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "draw_results.h"
 
 namespace ring_attention_update::testing {
@@ -252,6 +254,18 @@ TEST(RingRefusals, LegalCalls) {
     call.softmax_layout = "TND";
     const RingResult result = run(call);
     EXPECT_EQ(result.phase_two, 0) << result.text;
+}
+
+TEST(RingRefusals, KernelsThatThereAreNot) {
+    const char* set = std::getenv("ASCEND_CPU_ISA");
+    const std::string before = set == nullptr ? "" : set;  // an empty name is the best table
+    setenv("ASCEND_CPU_ISA", "neon", 1);
+    const RingResult result = run(sbh());
+    setenv("ASCEND_CPU_ISA", before.c_str(), 1);
+    EXPECT_EQ(result.phase_one, 561000);
+    EXPECT_NE(result.text.find("\"neon\""), std::string::npos) << result.text;
+    EXPECT_TRUE(result.untouched);
+    EXPECT_EQ(run(sbh()).phase_two, 0) << "afterwards";
 }
 
 }  // namespace
