@@ -29,7 +29,7 @@ NPU_INCLUDE = TORCH_NPU / "include"
 # In this order: what stands in for a header of the wheel, the wheel, and then what it lacks. The generator also writes headers
 # of the wheel's names, with our operators only.
 INCLUDE = [
-    ROOT / "wheel",
+    ROOT / "compat",
     NPU_INCLUDE,
     NPU_INCLUDE / "third_party/acl/inc",
     NPU_INCLUDE / "third_party/hccl/inc",
@@ -75,7 +75,7 @@ class BuildOperators(build_ext):
 extension = Extension(
     f"{PACKAGE}._C",
     SOURCES,
-    depends=[str(path.relative_to(ROOT)) for path in sorted((ROOT / "wheel").rglob("*.h"))],
+    depends=[str(path.relative_to(ROOT)) for path in sorted((ROOT / "compat").rglob("*.h"))],
     language="c++",
     define_macros=[version_macro()],
     # As system folders: the warnings of foreign headers are not ours to mend.

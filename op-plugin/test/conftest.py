@@ -8,8 +8,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-def pytest_sessionstart(session):
+@pytest.fixture(scope="session", autouse=True)
+def plugin():
     import torch_npu
 
-    if not hasattr(torch_npu, "swa_forward"):
-        pytest.exit("torch_npu.swa_forward does not exist: build the wheel with op-plugin/ci/build.sh and install it", returncode=3)
+    assert hasattr(torch_npu, "swa_forward"), "build the wheel with op-plugin/ci/build.sh and install it"

@@ -257,10 +257,10 @@ struct Gradients {
     at::Tensor query;
     at::Tensor key;
     at::Tensor value;
-    at::Tensor pse;
-    at::Tensor sink;
-    at::Tensor query_rope;
-    at::Tensor key_rope;
+    at::Tensor pse{};
+    at::Tensor sink{};
+    at::Tensor query_rope{};
+    at::Tensor key_rope{};
 };
 
 Gradients make_gradients(const Attention& a) {
