@@ -128,13 +128,13 @@ class Case:
         scores = self.scale * (scores if bias is None else scores + bias)
         scores = scores.masked_fill(~self.visible(rows, keys), float("-inf"))
         sink = torch.full((self.heads, 1), float("-inf")).double() if sinks is None else sinks[:, None].expand(-1, rows)
-        maxima = torch.maximum(scores.amax(-1), sink).detach()
+        maxima = torch.maximum(scores.amax(-1), sink).detach()  # a shift, which cancels
         sees = maxima > float("-inf")
         weights = torch.exp(scores - maxima.masked_fill(~sees, 0)[..., None])
         sums = weights.sum(-1) + torch.exp(sink - maxima.masked_fill(~sees, 0))
         out = (weights / sums.masked_fill(~sees, 1)[..., None]) @ value
         largest = torch.finfo(torch.float32).max
-        return out, maxima.masked_fill(~sees, -largest), sums.detach().masked_fill(~sees, largest)
+        return out, maxima.masked_fill(~sees, -largest), sums.masked_fill(~sees, largest)
 
     def expected(self):
         """(out, maxima, sums), (dq, dk, dv, dpse, dsink) in double, in the layout of the case."""
@@ -144,21 +144,24 @@ class Case:
         query, key, value = leaves(self.query), leaves(self.key), leaves(self.value)
         bias = leaves(self.bias) if self.pse else [None] * len(query)
         sinks = leaves([self.sinks])[0] if self.sink else None
-        parts = [self.attend(*one, sinks) for one in zip(query, key, value, bias)]
-        torch.autograd.backward([part[0] for part in parts], [dy.double() for dy in self.dy])
+        parts = []
+        for dy, *sequence in zip(self.dy, query, key, value, bias):
+            part = self.attend(*sequence, sinks)
+            part[0].backward(dy.double())  # one after another, so that only one sequence's matrices are in memory
+            parts.append([tensor.detach() for tensor in part])
 
-        out = self.pack([part[0].detach() for part in parts])
+        out = self.pack([part[0] for part in parts])
         maxima, sums = (self.pack_statistic([part[i] for part in parts]) for i in (1, 2))
         gradients = [self.pack([one.grad for one in operand]) for operand in (query, key, value)]
         gradients.append(self.pack_bias([one.grad for one in bias]) if self.pse else None)
         gradients.append(sinks.grad if self.sink else None)
         return (out, maxima, sums), gradients
 
-    def assert_close(self, actual, expected, roundings, what):
-        """Within so many roundings of the dtype (of float: ones of sums of a few hundred terms), relative to the largest value."""
+    def assert_close(self, actual, expected, roundings, what, dtype=None):
+        """Within so many roundings of the dtype, relative to the largest value. For float those of a sum of a few hundred terms."""
         actual = actual.cpu().double()
         assert actual.shape == expected.shape, what
-        unit = {torch.float32: 2.0**-20, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}[self.dtype]
+        unit = {torch.float32: 2.0**-20, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}[dtype or self.dtype]
         error = (actual - expected).abs().max().item() if actual.numel() else 0.0
         bound = roundings * unit * max(1.0, expected.abs().max().item() if expected.numel() else 0.0)
         assert error <= bound, f"{what}: error {error:.2e}, bound {bound:.2e}"  # also when error is NaN
