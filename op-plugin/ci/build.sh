@@ -66,6 +66,6 @@ PY
 command -v c++ >/dev/null || fail "no C++ compiler found: install g++ (version 11 or newer)"
 
 # Without isolation: the extension has to be compiled against the torch-npu that will load it.
-"$python" -m pip --disable-pip-version-check wheel . --no-build-isolation --no-deps --no-index --wheel-dir dist
+"$python" -m pip --disable-pip-version-check --no-cache-dir wheel . --no-build-isolation --no-deps --no-index --wheel-dir dist
 printf '\nbuilt %s\ninstall it with:  %s -m pip install --no-deps --force-reinstall dist/%s\n' dist/*.whl "$python" \
     "$(basename dist/*.whl)"
