@@ -146,7 +146,7 @@ void force_band(Attention& a) {
         TORCH_CHECK(compressed, "T > ", kBandTokens, " forces sparse_mode 4, which needs atten_mask of shape [",
                     kCompressedMask, ", ", kCompressedMask, "], but got ", sizes, OPS_ERROR(ErrCode::PARAM));
     } else {
-        TORCH_WARN("T > ", kBandTokens, " forces sparse_mode 4, but atten_mask is None: no window is applied");
+        TORCH_WARN_ONCE("T > ", kBandTokens, " forces sparse_mode 4, but atten_mask is None: no window is applied");
     }
     a.sparse_mode = BAND;
 }
