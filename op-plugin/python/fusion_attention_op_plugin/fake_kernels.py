@@ -19,11 +19,21 @@ def _result_shapes(query, key, value, head_num, layout):
     return result, [query.shape[batch_axis], head_num, query.shape[length_axis], STATISTIC_COPIES]
 
 
+def _random_numbers(query, keep_prob):
+    """Seed, offset and numels. With dropout they are known when the operator runs only: numbers given here would be compiled
+    into a program as constants, and its backward would use another mask than its forward."""
+    if keep_prob == 1 or query.device.type == "meta":
+        return 0, 0, 0
+    unknown = torch.library.get_ctx().new_dynamic_size
+    return unknown(), unknown(), unknown()
+
+
 @torch.library.register_fake("npu::swa_forward")
-def swa_forward(query, key, value, head_num, input_layout, *options, **named_options):
+def swa_forward(query, key, value, head_num, input_layout, pse=None, padding_mask=None, atten_mask=None, scale=1.0,
+                keep_prob=1.0, *options, **named_options):
     result, statistic = _result_shapes(query, key, value, head_num, input_layout.upper())
     return (query.new_empty(result), query.new_empty(statistic, dtype=torch.float32),
-            query.new_empty(statistic, dtype=torch.float32), query.new_empty([0]), 0, 0, 0)
+            query.new_empty(statistic, dtype=torch.float32), query.new_empty([0]), *_random_numbers(query, keep_prob))
 
 
 @torch.library.register_fake("npu::swa_backward")
