@@ -16,6 +16,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 GENERATED = ROOT / "build/generated"
+STAMP = GENERATED / "stamp"  # what was generated, and from what
 PACKAGE = "fusion_attention_op_plugin"
 
 
@@ -38,12 +39,6 @@ INCLUDE = [
     TORCH / "include/torch/csrc/api/include",
     GENERATED,
 ]
-SOURCES = [
-    "op_plugin/ops/opapi/SlideWindowsAttentionKernelNpuOpApi.cpp",
-    "op_plugin/ops/SlideWindowsAttentionAutograd.cpp",
-    "build/generated/op_plugin/OpInterfaceEverything.cpp",
-    "build/generated/torch_npu/csrc/aten/CustomRegisterSchema.cpp",
-]
 
 
 def version_macro():
@@ -64,20 +59,20 @@ class BuildOperators(build_ext):
         script = ROOT / "codegen/generate.py"
         inputs = [script, *sorted((ROOT / "op_plugin/config").glob("*.yaml"))]
         state = "\n".join([version("torch-npu"), *(path.read_text() for path in inputs)])
-        stamp = GENERATED / "stamp"
-        if stamp.exists() and stamp.read_text() == state:
+        if STAMP.exists() and STAMP.read_text() == state:
             return
         functions = ROOT / "op_plugin/config/op_plugin_functions.yaml"
         subprocess.run([sys.executable, script, functions, GENERATED], check=True)
-        stamp.write_text(state)
+        STAMP.write_text(state)
 
 
 extension = Extension(
     f"{PACKAGE}._C",
-    SOURCES,
-    depends=[str(path.relative_to(ROOT)) for path in sorted((ROOT / "compat").rglob("*.h"))],
+    ["extension.cpp"],
+    depends=[str(STAMP), *(str(path) for folder in ("op_plugin", "compat") for path in sorted((ROOT / folder).rglob("*.*")))],
     language="c++",
-    define_macros=[version_macro()],
+    # BUILD_LIBTORCH leaves Python's own header out of the wheel's, which not every machine has.
+    define_macros=[version_macro(), ("BUILD_LIBTORCH", None)],
     # As system folders: the warnings of foreign headers are not ours to mend.
     extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", *(f"-isystem{path}" for path in INCLUDE)],
     library_dirs=[str(TORCH / "lib"), str(TORCH_NPU / "lib")],

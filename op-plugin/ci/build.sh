@@ -65,6 +65,7 @@ sys.exit("".join(f"error: {problem}\n" for problem in problems).rstrip() or 0)
 PY
 command -v c++ >/dev/null || fail "no C++ compiler found: install g++ (version 11 or newer)"
 
+rm -f dist/fusion_attention_op_plugin-*.whl
 # Without isolation: the extension has to be compiled against the torch-npu that will load it.
 "$python" -m pip --disable-pip-version-check --no-cache-dir wheel . --no-build-isolation --no-deps --no-index --wheel-dir dist
 printf '\nbuilt %s\ninstall it with:  %s -m pip install --no-deps --force-reinstall dist/%s\n' dist/*.whl "$python" \

@@ -16,7 +16,6 @@ from pathlib import Path
 
 
 def generate(functions, output):
-    stubs = functions.with_name("npu_native_functions.yaml")
     deprecated = functions.with_name("deprecated.yaml")
     torch_version = version("torch").split("+")[0]
 
@@ -27,6 +26,8 @@ def generate(functions, output):
         folder.mkdir(parents=True)
     derivatives = config / "derivatives.yaml"
     derivatives.write_text("[]\n")  # neither operator has one
+    # A copy, because the generator writes beside it.
+    stubs = shutil.copy(functions.with_name("npu_native_functions.yaml"), config)
     # The generator's own form: the operators of this version of torch, without the keys that choose versions.
     selected = config / "op_plugin_functions.yaml"
 
