@@ -10,6 +10,14 @@ torch.set_num_threads(1)  # the judge's small matrices: threads that wait for ea
 
 NO_LIMIT = 2147483647
 STATISTIC_COPIES = 8
+LAYOUTS = ["BSH", "SBH", "BSND", "BNSD", "TND"]
+# Lengths of sequences: TND has different ones, also none and more rows than keys of some.
+LENGTHS = {"TND": {"q": (5, 0, 33, 1), "kv": (5, 7, 40, 90)}}
+DENSE = {"q": (33, 33), "kv": (40, 40)}
+
+
+def lengths(layout):
+    return LENGTHS.get(layout, DENSE)
 
 
 def compressed_mask():
@@ -166,4 +174,45 @@ class Case:
         unit = {torch.float32: 2.0**-20, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}[dtype or self.dtype]
         error = (actual - expected).abs().max().item() if actual.numel() else 0.0
         bound = roundings * unit * max(1.0, expected.abs().max().item() if expected.numel() else 0.0)
-        assert error <= bound, f"{what}: error {error:.2e}, bound {bound:.2e}"  # also when error is NaN
+        assert error <= bound, f"{what}: error {error:.2e}, bound {bound:.2e}, seed {self.seed}"  # also when error is NaN
+
+
+def check_statistic(case, actual, expected, sees, name):
+    """Statistics are floats for every dtype, but weights that were rounded to 16 bits may enter the sum."""
+    actual = actual.cpu().double()
+    assert actual.shape == expected.shape
+    assert torch.equal(actual[~sees], expected[~sees])
+    roundings = 4 if case.dtype == torch.float32 else 128
+    case.assert_close(actual[sees], expected[sees], roundings, name, torch.float32)
+
+
+def check(case, **changes):
+    """Forward, statistics and gradients of one case, called with the changes; returns what forward gave."""
+    (out, maxima, sums), gradients = case.expected()
+    results = case.forward(**changes)
+    assert len(results) == 7 and results[0].dtype == case.dtype and results[3].shape == (0,)
+    case.assert_close(results[0], out, 4, "attention")
+    sees = sums < torch.finfo(torch.float32).max
+    check_statistic(case, results[1], maxima, sees, "softmax_max")
+    check_statistic(case, results[2], sums, sees, "softmax_sum")
+
+    actual = case.backward(results, **changes)
+    assert len(actual) == 5
+    for name, one, wanted in zip(("dq", "dk", "dv", "dpse", "dsink"), actual, gradients):
+        if wanted is not None:
+            case.assert_close(one, wanted, 16, name)
+    return results
+
+
+class LongWindow(Case):
+    """A window that ends with the token itself, on texts that are too long for the judge's matrices: it looks at a few rows at a
+    time, and at the keys in their reach."""
+
+    def attend(self, query, key, value, bias, sinks):
+        rows = 256
+        parts = []
+        for begin in range(0, query.shape[1], rows):
+            end = min(begin + rows, query.shape[1])
+            reach = slice(max(0, begin - self.pre), end)
+            parts.append(super().attend(query[:, begin:end], key[:, reach], value[:, reach], bias, sinks))
+        return tuple(torch.cat(part, 1) for part in zip(*parts))
