@@ -42,8 +42,19 @@ run_pytest() (
     source "$PREFIX/set_env.sh"
     cd "$ROOT"
     export FUSION_BUILD=$BUILD/release FUSION_WORK=$BUILD
+    # The build beside takes processors: threads that spin until all of them have come would wait for whole time slices.
+    export OMP_WAIT_POLICY=passive
     "$PYTHON" -m pytest -ra --durations=10 "--junitxml=$RESULTS/pytest.xml" >"$LOGS/pytest.log" 2>&1 </dev/null
 )
+
+# The operators of op-plugin, built and installed as a user would; what is built already is only packed again.
+install_op_plugin() {
+    local folder=$ROOT/op-plugin python
+    python=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    run "op-plugin wheel" op-plugin env VIRTUAL_ENV="$VENV" bash "$folder/ci/build.sh" "--python=$python" --pytorch=2.13.0 &&
+        run "op-plugin installation" pip-op-plugin "$PYTHON" -m pip install --disable-pip-version-check --no-index --no-deps \
+            --force-reinstall "$folder"/dist/*.whl
+}
 
 # Inputs that break a promise stay in build/asan/fuzz; ops-transformer/fuzz/README.md says what to do with one.
 fuzz() {
@@ -72,6 +83,9 @@ setup_python
 # For the C++ tests that compare with the wheel, whichever Python CMake finds for their scripts.
 FUSION_TORCH_NPU_DIR=$("$PYTHON" -c 'import importlib.util as u; print(u.find_spec("torch_npu").submodule_search_locations[0])')
 export FUSION_TORCH_NPU_DIR
+
+heading "op-plugin: swa_forward and swa_backward, built against the torch-npu wheel"
+check "op-plugin wheel" install_op_plugin || true
 
 heading "Release build, installed into install/"
 pytest=
