@@ -192,7 +192,7 @@ CONFIGURE_OPTIONS=()
 build_preset() {
     local preset=$1
     shift
-    (cd "$ROOT" && run "configure $preset" "configure-$preset" cmake --preset "$preset" "${CONFIGURE_OPTIONS[@]}") &&
+    (cd "$ROOT" && run "configure $preset" "configure-$preset" cmake --preset "$preset" "-DFUSION_PYTHON=$PYTHON" "${CONFIGURE_OPTIONS[@]}") &&
         run "build $preset" "build-$preset" cmake --build "$BUILD/$preset" --parallel "$JOBS" ${1:+--target "$@"}
 }
 
