@@ -60,8 +60,12 @@ Parked& parked() {
 
 void give_back(void* context) {
   c10::Storage storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim(static_cast<c10::StorageImpl*>(context)));
-  if (queue_mode() != 0) {
-    parked().add(npu_guard().getStream(npu_guard().getDevice()), std::move(storage));
+  if (queue_mode() == 0) return;
+  try {
+    const c10::Stream stream = npu_guard().getStream(npu_guard().getDevice());
+    parked().add(stream, std::move(storage));
+  } catch (const c10::Error&) {
+    // The process ends and has no device any more, nor a queue.
   }
 }
 
