@@ -12,26 +12,26 @@ class Aliases;
 
 /// A boxed kernel for one operator. What its schema says about the arguments is read once, when it is registered.
 class CpuKernel final : public c10::OperatorKernel {
- public:
-  explicit CpuKernel(const c10::FunctionSchema& schema);
+  public:
+    explicit CpuKernel(const c10::FunctionSchema& schema);
 
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack);
+    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack);
 
- private:
-  enum class Kind : uint8_t { kTensor, kTensorList, kOptionalTensorList, kDevice, kGenerator };
-  struct Argument {
-    uint16_t position;
-    Kind kind;
-    bool written;
-  };
+  private:
+    enum class Kind : uint8_t { kTensor, kTensorList, kOptionalTensorList, kDevice, kGenerator };
+    struct Argument {
+        uint16_t position;
+        Kind kind;
+        bool written;
+    };
 
-  // Replaces what is on the npu device among the arguments; returns whether results belong there too.
-  bool take_arguments(c10::IValue* arguments, Aliases& aliases) const;
+    // Replaces what is on the npu device among the arguments; returns whether results belong there too.
+    bool take_arguments(c10::IValue* arguments, Aliases& aliases) const;
 
-  c10::SmallVector<Argument, 8> arguments_;  // those that a device can be told from
-  size_t argument_count_;
-  size_t result_count_;
-  bool mixes_devices_;
+    c10::SmallVector<Argument, 8> arguments_;  // those that a device can be told from
+    size_t argument_count_;
+    size_t result_count_;
+    bool mixes_devices_;
 };
 
 }  // namespace npu_fallback

@@ -1,8 +1,9 @@
 // Tensors of the npu device, made without the wheel's headers.
 //
-// torch_npu keeps a description of every storage (type, sizes, memory format) behind the storage of PyTorch, and its own
-// operators read it. The wheel says where in a header only, and this library must build without the wheel: so the class
-// is declared once more here, and check_storage_layout() looks whether the two agree before anything relies on it.
+// torch_npu keeps a description of every storage (type, sizes, memory format) behind the storage of PyTorch, and its
+// own operators read it. The wheel says where in a header only, and this library must build without the wheel: so the
+// class is declared once more here, and check_storage_layout() looks whether the two agree before anything relies on
+// it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -17,78 +17,80 @@ namespace {
 uint32_t (*queue_mode)() = nullptr;
 
 const c10::impl::VirtualGuardImpl& npu_guard() {
-  static const c10::impl::VirtualGuardImpl guard(kNpu);
-  return guard;
+    static const c10::impl::VirtualGuardImpl guard(kNpu);
+    return guard;
 }
 
-// Memory whose tensors are gone while an operator that reads it may still be queued. torch_npu's own allocator keeps freed
-// blocks for the next operator of the same stream, which comes later in the queue too; malloc would hand them to anybody.
-// So they wait for the next drain of the stream.
+// Memory whose tensors are gone while an operator that reads it may still be queued. torch_npu's own allocator keeps
+// freed blocks for the next operator of the same stream, which comes later in the queue too; malloc would hand them to
+// anybody. So they wait for the next drain of the stream.
 class Parked {
- public:
-  void add(c10::Stream stream, c10::Storage storage) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    entries_.push_back({stream, std::move(storage)});
-    waiting_.store(true, std::memory_order_relaxed);
-  }
+  public:
+    void add(c10::Stream stream, c10::Storage storage) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        entries_.push_back({stream, std::move(storage)});
+        waiting_.store(true, std::memory_order_relaxed);
+    }
 
-  bool any() const { return waiting_.load(std::memory_order_relaxed); }
+    bool any() const { return waiting_.load(std::memory_order_relaxed); }
 
-  void release(c10::Stream stream) {
-    std::vector<Entry> released;  // destroyed after the lock: a destructor may park again
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto kept = std::partition(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.stream == stream; });
-    std::move(entries_.begin(), kept, std::back_inserter(released));
-    entries_.erase(entries_.begin(), kept);
-    waiting_.store(!entries_.empty(), std::memory_order_relaxed);
-  }
+    void release(c10::Stream stream) {
+        std::vector<Entry> released;  // destroyed after the lock: a destructor may park again
+        std::lock_guard<std::mutex> lock(mutex_);
+        auto kept =
+            std::partition(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.stream == stream; });
+        std::move(entries_.begin(), kept, std::back_inserter(released));
+        entries_.erase(entries_.begin(), kept);
+        waiting_.store(!entries_.empty(), std::memory_order_relaxed);
+    }
 
- private:
-  struct Entry {
-    c10::Stream stream;
-    c10::Storage storage;
-  };
-  std::mutex mutex_;
-  std::vector<Entry> entries_;
-  std::atomic<bool> waiting_{false};
+  private:
+    struct Entry {
+        c10::Stream stream;
+        c10::Storage storage;
+    };
+    std::mutex mutex_;
+    std::vector<Entry> entries_;
+    std::atomic<bool> waiting_{false};
 };
 
 Parked& parked() {
-  static Parked* instance = new Parked;  // never destroyed: tensors may outlive every static object
-  return *instance;
+    static Parked* instance = new Parked;  // never destroyed: tensors may outlive every static object
+    return *instance;
 }
 
 void give_back(void* context) {
-  c10::Storage storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim(static_cast<c10::StorageImpl*>(context)));
-  if (queue_mode() == 0) return;
-  try {
-    const c10::Stream stream = npu_guard().getStream(npu_guard().getDevice());
-    parked().add(stream, std::move(storage));
-  } catch (const c10::Error&) {
-    // The process ends and has no device any more, nor a queue.
-  }
+    c10::Storage storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim(static_cast<c10::StorageImpl*>(context)));
+    if (queue_mode() == 0) return;
+    try {
+        const c10::Stream stream = npu_guard().getStream(npu_guard().getDevice());
+        parked().add(stream, std::move(storage));
+    } catch (const c10::Error&) {
+        // The process ends and has no device any more, nor a queue.
+    }
 }
 
 }  // namespace
 
 void find_task_queue() {
-  void* library = dlopen("libtorch_npu.so", RTLD_LAZY | RTLD_NOLOAD);
-  TORCH_CHECK(library != nullptr, "npu_fallback: torch_npu is not loaded");
-  queue_mode = reinterpret_cast<uint32_t (*)()>(dlsym(library, "_Z23OpApiGetTaskQueueEnablev"));
-  TORCH_CHECK(queue_mode != nullptr, "npu_fallback: this torch_npu does not tell the mode of its task queue; 2.13.0 does");
+    void* library = dlopen("libtorch_npu.so", RTLD_LAZY | RTLD_NOLOAD);
+    TORCH_CHECK(library != nullptr, "npu_fallback: torch_npu is not loaded");
+    queue_mode = reinterpret_cast<uint32_t (*)()>(dlsym(library, "_Z23OpApiGetTaskQueueEnablev"));
+    TORCH_CHECK(queue_mode != nullptr,
+                "npu_fallback: this torch_npu does not tell the mode of its task queue; 2.13.0 does");
 }
 
 void drain_task_queue(c10::DeviceIndex device) {
-  if (queue_mode() == 0 && !parked().any()) return;
-  const c10::Stream stream = npu_guard().getStream(c10::Device(kNpu, device));
-  npu_guard().synchronizeStream(stream);
-  if (parked().any()) parked().release(stream);
+    if (queue_mode() == 0 && !parked().any()) return;
+    const c10::Stream stream = npu_guard().getStream(c10::Device(kNpu, device));
+    npu_guard().synchronizeStream(stream);
+    if (parked().any()) parked().release(stream);
 }
 
 c10::DataPtr as_npu_memory(c10::Storage storage, c10::DeviceIndex device) {
-  void* data = storage.mutable_data();
-  void* context = storage.unsafeReleaseStorageImpl();
-  return c10::DataPtr(data, context, &give_back, c10::Device(kNpu, device));
+    void* data = storage.mutable_data();
+    void* context = storage.unsafeReleaseStorageImpl();
+    return c10::DataPtr(data, context, &give_back, c10::Device(kNpu, device));
 }
 
 }  // namespace npu_fallback
