@@ -40,7 +40,6 @@ FUNCTIONS = {
     "sort": lambda x, to: x.sort(1).values[:, :3],
     "index": lambda x, to: x[to(torch.tensor([0, 0, 3]))],
     "cumsum": lambda x, to: x.cumsum(0),
-    "cdist": lambda x, to: torch.cdist(x, to(numbers(3, 6))),
     "stft": lambda x, to: torch.view_as_real(torch.stft(x.flatten(), 8, window=to(torch.ones(8, dtype=x.dtype)),
                                                         return_complex=True)),
     "fft": lambda x, to: torch.fft.rfft(x).abs(),
@@ -70,6 +69,16 @@ def test_first_and_second_derivatives(name):
         assert (one is None) == (other is None)
         if other is not None:
             torch.testing.assert_close(one.detach().cpu(), other.detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_derivative_of_cdist():
+    """It has a first one only."""
+    gradients = []
+    for to in (lambda x: x.npu(), lambda x: x):
+        x = to(numbers(4, 6)).requires_grad_()
+        torch.cdist(x, to(numbers(3, 6))).square().sum().backward()
+        gradients.append(x.grad.cpu())
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
 
 
 def test_dropout_gradient_uses_the_mask_that_was_drawn():

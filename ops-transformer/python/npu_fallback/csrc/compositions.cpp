@@ -37,6 +37,13 @@ Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::op
     return at::empty_strided(sizes, strides_of(sizes, format), options.pinned_memory(pin_memory));
 }
 
+// The CPU kernel gives zeros without memory, which only CPU kernels understand.
+Tensor zeros_without_memory(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                            std::optional<at::Layout> layout, std::optional<at::Device> device,
+                            std::optional<bool> pin_memory) {
+    return empty(sizes, dtype, layout, device, pin_memory, std::nullopt).zero_();
+}
+
 // The CPU kernel draws from the CPU's generator. Here bernoulli_ is called on an npu tensor and draws from the npu's.
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
     TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
@@ -77,12 +84,13 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
 }  // namespace
 
 bool is_composition(std::string_view name) {
-    return name == "empty.memory_format" || name == "native_dropout" || name == "_thnn_fused_lstm_cell" ||
-           name == "_thnn_fused_gru_cell";
+    return name == "empty.memory_format" || name == "native_dropout" || name == "_efficientzerotensor" ||
+           name == "_thnn_fused_lstm_cell" || name == "_thnn_fused_gru_cell";
 }
 
 void register_compositions(torch::Library& kernels, torch::Library& autograd) {
     kernels.impl("empty.memory_format", &empty);
+    kernels.impl("_efficientzerotensor", &zeros_without_memory);
     kernels.impl("native_dropout", &native_dropout);
     // For autograd too, so that it sees the operators inside; without autograd the first of the two is called.
     for (torch::Library* library : {&kernels, &autograd}) {

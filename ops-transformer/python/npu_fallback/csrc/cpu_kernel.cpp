@@ -69,9 +69,10 @@ c10::List<Element> list_to_cpu(const c10::IValue& list, bool written, Aliases& a
     return result;
 }
 
-void give_results(c10::IValue* results, size_t count, Aliases& aliases, bool results_are_npu) {
+void give_results(c10::IValue* results, size_t count, size_t host_result, Aliases& aliases, bool results_are_npu) {
     for (size_t i = 0; i < count; ++i) {
         c10::IValue& value = results[i];
+        if (i == host_result) continue;
         if (value.isTensor()) {
             value = aliases.to_npu(value.toTensor(), results_are_npu);
         } else if (value.isTensorList()) {
@@ -90,6 +91,8 @@ void give_results(c10::IValue* results, size_t count, Aliases& aliases, bool res
 CpuKernel::CpuKernel(const c10::FunctionSchema& schema)
     : argument_count_(schema.arguments().size()),
       result_count_(schema.returns().size()),
+      // The lengths of a packed sequence stay with the program that loops over them.
+      host_result_(schema.name() == "aten::_pack_padded_sequence" ? 1 : result_count_),
       mixes_devices_(mixes_devices(schema.name())) {
     for (size_t i = 0; i < argument_count_; ++i) {
         const c10::Argument& argument = schema.arguments()[i];
@@ -161,7 +164,8 @@ void CpuKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, t
         op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     }
     aliases.write_back();
-    give_results(stack->data() + (stack->size() - result_count_), result_count_, aliases, results_are_npu);
+    give_results(stack->data() + (stack->size() - result_count_), result_count_, host_result_, aliases,
+                 results_are_npu);
 }
 
 }  // namespace npu_fallback

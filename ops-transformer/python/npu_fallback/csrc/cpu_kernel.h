@@ -31,6 +31,7 @@ class CpuKernel final : public c10::OperatorKernel {
     c10::SmallVector<Argument, 8> arguments_;  // those that a device can be told from
     size_t argument_count_;
     size_t result_count_;
+    size_t host_result_;  // position of the one result that belongs on the CPU
     bool mixes_devices_;
 };
 
