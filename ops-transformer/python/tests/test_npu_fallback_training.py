@@ -61,7 +61,11 @@ def test_adamw_steps_equal_the_cpu(model, options):
     # Attention sums in another order; Adam divides by the root of a small second moment: a step of 1e-3 may differ by
     # some percent where a gradient is nearly zero.
     assert losses == pytest.approx(expected_losses, abs=1e-5)
-    for one, other in zip(actual.parameters(), expected.parameters()):
+    for (name, one), other in zip(actual.named_parameters(), expected.parameters()):
+        if name.endswith("in_proj_bias"):
+            # A bias of the keys moves all scores of a row alike and changes nothing: its gradient is rounding, which Adam
+            # makes steps of full length of.
+            one, other = (torch.cat([bias.detach()[:32], bias.detach()[64:]]) for bias in (one, other))
         assert one.device.type == "npu"
         torch.testing.assert_close(one.detach().cpu(), other.detach(), rtol=0, atol=5e-5)
 

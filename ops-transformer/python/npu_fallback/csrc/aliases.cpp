@@ -75,6 +75,12 @@ const c10::Storage& Aliases::lend(const c10::Storage& npu_storage) {
     return storages_.back().cpu;
 }
 
+void Aliases::reserve(size_t count) {
+    aliases_.reserve(aliases_.size() + count);
+    storages_.reserve(storages_.size() + count);
+    npu_storages_.reserve(count);
+}
+
 at::Tensor Aliases::to_cpu(const at::Tensor& argument, bool written) {
     if (!argument.defined()) return argument;
     note_device(argument);
@@ -107,21 +113,28 @@ void Aliases::write_back() {
 
 at::Tensor Aliases::to_npu(const at::Tensor& result, bool results_are_npu) {
     if (!result.defined() || result.device().type() != c10::DeviceType::CPU) return result;
-    const size_t alias = cpu_tensors_.find(result.unsafeGetTensorImpl());
-    if (alias != AddressIndex::kNone) return aliases_[alias].npu;
     // As in cpu_tensor.copy_(npu_tensor): a new npu tensor would take the memory of the caller's own.
     for (const c10::TensorImpl* argument : host_arguments_) {
         if (argument == result.unsafeGetTensorImpl()) return result;
     }
+    // Memory that nobody else holds is new; all other results may be arguments, or share with them.
+    const bool is_new = result.has_storage() && result.storage().use_count() == 1;
+    if (!is_new) {
+        const size_t alias = cpu_tensors_.find(result.unsafeGetTensorImpl());
+        if (alias != AddressIndex::kNone) return aliases_[alias].npu;
+    }
+    if (!results_are_npu && is_new) return result;
     TORCH_CHECK_NOT_IMPLEMENTED(result.key_set().has(c10::DispatchKey::CPU) || !results_are_npu,
                                 "npu_fallback: the result is sparse or quantised, which npu tensors cannot be");
     if (!result.has_storage()) return result;
-    const size_t known = cpu_storages_.find(result.storage().unsafeGetStorageImpl());
-    if (known != AddressIndex::kNone) return same_view(result, storages_[known].npu, c10::DispatchKey::PrivateUse1);
-    if (!results_are_npu) return result;
     const c10::Storage& cpu = result.storage();
+    if (!is_new) {
+        const size_t known = cpu_storages_.find(cpu.unsafeGetStorageImpl());
+        if (known != AddressIndex::kNone) return same_view(result, storages_[known].npu, c10::DispatchKey::PrivateUse1);
+        if (!results_are_npu) return result;
+    }
     c10::Storage npu = make_npu_storage(as_npu_memory(cpu, device()), cpu.nbytes());
-    remember(npu, cpu);  // a second result may share it
+    if (!is_new) remember(npu, cpu);  // a second result may share it
     at::Tensor tensor = same_view(result, std::move(npu), c10::DispatchKey::PrivateUse1);
     describe_storage(tensor);
     return tensor;

@@ -17,6 +17,9 @@ class Aliases {
     c10::DeviceIndex device();
     void set_device(c10::DeviceIndex device) { device_ = device; }
 
+    /// Makes room for a list of arguments.
+    void reserve(size_t count);
+
     /// The argument as the CPU kernel sees it. Tensors of other devices, and undefined ones, pass as they are.
     at::Tensor to_cpu(const at::Tensor& argument, bool written);
 

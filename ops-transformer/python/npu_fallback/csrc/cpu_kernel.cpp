@@ -59,6 +59,7 @@ c10::List<Element> list_to_cpu(const c10::IValue& list, bool written, Aliases& a
     c10::List<Element> result;
     const auto elements = list.toListRef();
     result.reserve(elements.size());
+    aliases.reserve(elements.size());
     for (const c10::IValue& element : elements) {
         if (element.isTensor()) {
             result.push_back(aliases.to_cpu(element.toTensor(), written));
