@@ -29,10 +29,11 @@ def _install_after(loader):
     execute = loader.exec_module
 
     def exec_module(module):
-        del loader.exec_module  # the loader is the module's from now on, and as it was
-        execute(module)
         import npu_fallback
 
+        del loader.exec_module  # the loader is the module's from now on, and as it was
+        npu_fallback.is_wanted()  # a wrong value is refused before anything is loaded
+        execute(module)
         npu_fallback.install()
 
     loader.exec_module = exec_module
