@@ -33,7 +33,9 @@ def on_npu(model, attention, dtype=torch.float32):
 
 def loss_and_gradients(model, mask):
     device = model.device
-    labels = TOKENS.masked_fill(mask == 0, -100)
+    # No label of padding, nor of the token behind it, which is predicted from padding: what such a row holds is open.
+    seen = mask.bool() & mask.roll(1, 1).bool() if not mask.all() else mask.bool()
+    labels = TOKENS.masked_fill(~seen, -100)
     loss = model(input_ids=TOKENS.to(device), attention_mask=mask.to(device), labels=labels.to(device)).loss
     loss.backward()
     return loss.item(), [parameter.grad.cpu() for parameter in model.parameters()]
@@ -70,8 +72,7 @@ def test_greedy_generation(model, attention, padded):
     assert actual.device.type == "npu" and torch.equal(actual.cpu(), expected)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "flash_attention_2"])
-def test_packed_sequences(model, attention):
+def test_packed_sequences(model, attention="flash_attention_2"):
     """Several sequences in one row, told apart by their positions, give each what it gives alone."""
     lengths = [5, 20, 12]
     positions = torch.cat([torch.arange(length) for length in lengths])[None]
