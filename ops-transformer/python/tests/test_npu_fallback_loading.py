@@ -50,7 +50,7 @@ def test_child_processes(run_python, tmp_path):
                       "    for method in ('fork', 'spawn', 'forkserver'):\n"
                       "        with multiprocessing.get_context(method).Pool(1) as pool:\n"
                       "            print(pool.map(work, [1, 2]))\n")
-    process = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')")
+    process = run_python(f"import subprocess, sys; subprocess.run([sys.executable, {str(script)!r}], check=True)")
     assert process.stdout.splitlines()[-3:] == ["[2.0, 4.0]"] * 3
 
 
