@@ -4,9 +4,9 @@
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "npu_storage.h"
@@ -22,35 +22,27 @@ const c10::impl::VirtualGuardImpl& npu_guard() {
 }
 
 // Memory whose tensors are gone while an operator that reads it may still be queued. torch_npu's own allocator keeps
-// freed blocks for the next operator of the same stream, which comes later in the queue too; malloc would hand them to
-// anybody. So they wait for the next drain of the stream.
+// freed blocks for the next operator, which comes later in the queue too; malloc would hand them to anybody. So they
+// wait until the queues have been drained.
 class Parked {
   public:
-    void add(c10::Stream stream, c10::Storage storage) {
+    void add(c10::Storage storage) {
         std::lock_guard<std::mutex> lock(mutex_);
-        entries_.push_back({stream, std::move(storage)});
+        storages_.push_back(std::move(storage));
         waiting_.store(true, std::memory_order_relaxed);
     }
 
     bool any() const { return waiting_.load(std::memory_order_relaxed); }
 
-    void release(c10::Stream stream) {
-        std::vector<Entry> released;  // destroyed after the lock: a destructor may park again
+    std::vector<c10::Storage> take() {
         std::lock_guard<std::mutex> lock(mutex_);
-        auto kept =
-            std::partition(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.stream == stream; });
-        std::move(entries_.begin(), kept, std::back_inserter(released));
-        entries_.erase(entries_.begin(), kept);
-        waiting_.store(!entries_.empty(), std::memory_order_relaxed);
+        waiting_.store(false, std::memory_order_relaxed);
+        return std::exchange(storages_, {});
     }
 
   private:
-    struct Entry {
-        c10::Stream stream;
-        c10::Storage storage;
-    };
     std::mutex mutex_;
-    std::vector<Entry> entries_;
+    std::vector<c10::Storage> storages_;
     std::atomic<bool> waiting_{false};
 };
 
@@ -61,13 +53,7 @@ Parked& parked() {
 
 void give_back(void* context) {
     c10::Storage storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim(static_cast<c10::StorageImpl*>(context)));
-    if (queue_mode() == 0) return;
-    try {
-        const c10::Stream stream = npu_guard().getStream(npu_guard().getDevice());
-        parked().add(stream, std::move(storage));
-    } catch (const c10::Error&) {
-        // The process ends and has no device any more, nor a queue.
-    }
+    if (queue_mode() != 0) parked().add(std::move(storage));
 }
 
 }  // namespace
@@ -82,9 +68,13 @@ void find_task_queue() {
 
 void drain_task_queue(c10::DeviceIndex device) {
     if (queue_mode() == 0 && !parked().any()) return;
-    const c10::Stream stream = npu_guard().getStream(c10::Device(kNpu, device));
-    npu_guard().synchronizeStream(stream);
-    if (parked().any()) parked().release(stream);
+    if (parked().any()) {
+        // Taken first: what another thread parks from now on may belong to an operator that is queued from now on.
+        const std::vector<c10::Storage> released = parked().take();
+        npu_guard().synchronizeDevice(device);  // drains the queues of all streams and devices
+    } else {
+        npu_guard().synchronizeStream(npu_guard().getStream(c10::Device(kNpu, device)));
+    }
 }
 
 c10::DataPtr as_npu_memory(c10::Storage storage, c10::DeviceIndex device) {
