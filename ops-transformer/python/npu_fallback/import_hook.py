@@ -15,9 +15,10 @@ class _Finder:
     def find_spec(self, name, path=None, target=None):
         if name != _MODULE:
             return None
-        for finder in sys.meta_path:
+        # Only those behind: another finder of this kind may be before it, or behind, and asks in the same way.
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1:]:
             find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find and not isinstance(finder, _Finder) else None
+            spec = find(name, path, target) if find else None
             if spec is not None:
                 if hasattr(spec.loader, "exec_module"):
                     _install_after(spec.loader)
@@ -26,14 +27,18 @@ class _Finder:
 
 
 def _install_after(loader):
-    execute = loader.exec_module
+    replaced = vars(loader).get("exec_module")  # by another finder of this kind
 
     def exec_module(module):
         import npu_fallback
 
-        del loader.exec_module  # the loader is the module's from now on, and as it was
-        npu_fallback.is_wanted()  # a wrong value is refused before anything is loaded
-        execute(module)
+        # The loader is as it was from now on.
+        if replaced is None:
+            del loader.exec_module
+        else:
+            loader.exec_module = replaced
+        npu_fallback.prepare()
+        loader.exec_module(module)
         npu_fallback.install()
 
     loader.exec_module = exec_module

@@ -19,8 +19,7 @@ Tensor wide(const Tensor& tensor) {
     return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat);
 }
 
-// ---- Normalisation
-// ---------------------------------------------------------------------------------------------------
+// ---- Normalisation ------------------------------------------------------------------------------
 
 // Of a tensor that is normalised over the last `count` dimensions: those, or the ones before them.
 std::vector<int64_t> last_dims(const Tensor& tensor, int64_t count) {
@@ -70,8 +69,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& i
     return {grad_input.to(input.scalar_type()), rows.empty() ? products : products.sum(rows)};
 }
 
-// ---- Activations
-// -----------------------------------------------------------------------------------------------------
+// ---- Activations --------------------------------------------------------------------------------
 
 std::tuple<Tensor, Tensor> halves(const Tensor& tensor, int64_t dim) {
     TORCH_CHECK(tensor.size(dim) % 2 == 0, "npu_swiglu: dimension ", dim, " has the odd size ", tensor.size(dim));
@@ -128,8 +126,7 @@ Tensor silu_backward(const Tensor& grad, const Tensor& input, const Tensor& /*re
     return at::silu_backward(grad, input);
 }
 
-// ---- Rotary embedding
-// ------------------------------------------------------------------------------------------------
+// ---- Rotary embedding ---------------------------------------------------------------------------
 
 // (x1, x2) -> (-x2, x1) with the halves of the last dimension, or its neighbours, as x1 and x2.
 Tensor quarter_turn(const Tensor& tensor, std::string_view mode) {
@@ -167,8 +164,7 @@ std::tuple<Tensor, Tensor> apply_rotary_pos_emb(const Tensor& query, const Tenso
     return {query, key};
 }
 
-// ---- Casts
-// -----------------------------------------------------------------------------------------------------------
+// ---- Casts --------------------------------------------------------------------------------------
 
 Tensor cast_to_type(const Tensor& input, at::ScalarType type) {
     return input.to(type);

@@ -118,11 +118,12 @@ void register_operator(torch::Library& library, torch::Library& autograd, const 
     if (!is_composition(name)) register_kernel(library, name.c_str(), op, kernels);
 }
 
-// On a real device its memory is not ours to touch.
+// On a real device its memory is not ours to touch. torch_npu, which is loaded next, takes the same library.
 void check_runtime() {
-    void* runtime = dlopen("libascendcl.so", RTLD_LAZY | RTLD_NOLOAD);
-    const bool is_ours = runtime != nullptr && dlsym(runtime, "_ZN8ascendcl15default_threadsEv") != nullptr;
-    TORCH_CHECK(is_ours, "npu_fallback: the libascendcl.so of this process is not that of Fusion Attention");
+    void* runtime = dlopen("libascendcl.so", RTLD_LAZY);
+    TORCH_CHECK(runtime != nullptr, "libascendcl.so cannot be loaded (", dlerror(), ")");
+    const bool is_ours = dlsym(runtime, "_ZN8ascendcl15default_threadsEv") != nullptr;
+    TORCH_CHECK(is_ours, "the libascendcl.so of this process is not that of Fusion Attention");
 }
 
 // PyTorch warns of every replaced kernel; here that is the purpose.
@@ -133,7 +134,6 @@ class Silence final : public c10::WarningHandler {
 void install() {
     static bool installed = false;
     if (installed) return;
-    check_runtime();
     find_task_queue();
     check_storage_layout();
 
@@ -159,5 +159,6 @@ void install() {
 }  // namespace npu_fallback
 
 TORCH_LIBRARY(npu_fallback, library) {
+    library.def("check_runtime() -> ()", &npu_fallback::check_runtime);
     library.def("install() -> ()", &npu_fallback::install);
 }
