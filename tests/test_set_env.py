@@ -26,6 +26,7 @@ def test_paths_point_to_where_the_script_is(run, shell, moved_prefix):
     assert found["LD_LIBRARY_PATH"] == f"{moved_prefix}/lib64"
     assert found["CMAKE_PREFIX_PATH"] == str(moved_prefix)
     assert found["PKG_CONFIG_PATH"] == f"{moved_prefix}/lib64/pkgconfig"
+    assert found["PYTHONPATH"] == f"{moved_prefix}/python"
 
 
 def test_relative_source(run, shell, moved_prefix):

@@ -1,0 +1,221 @@
+#include "npu_operators.h"
+
+#include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <numeric>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace npu_fallback {
+namespace {
+
+using at::Tensor;
+
+// 16-bit operands are computed in float and rounded once, at the end.
+Tensor wide(const Tensor& tensor) {
+    return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat);
+}
+
+// ---- Normalisation ------------------------------------------------------------------------------
+
+// Of a tensor that is normalised over the last `count` dimensions: those, or the ones before them.
+std::vector<int64_t> last_dims(const Tensor& tensor, int64_t count) {
+    std::vector<int64_t> dims(count);
+    std::iota(dims.begin(), dims.end(), tensor.dim() - count);
+    return dims;
+}
+std::vector<int64_t> first_dims(const Tensor& tensor, int64_t count) {
+    std::vector<int64_t> dims(tensor.dim() - count);
+    std::iota(dims.begin(), dims.end(), 0);
+    return dims;
+}
+
+std::tuple<Tensor, Tensor> normalize(const Tensor& input, const Tensor& weight, double epsilon) {
+    const int64_t count = weight.dim();
+    TORCH_CHECK(count > 0 && count <= input.dim() && input.sizes().slice(input.dim() - count) == weight.sizes(),
+                "gamma of shape ", weight.sizes(), " does not fit the last dimensions of an input of shape ",
+                input.sizes());
+    const Tensor x = wide(input);
+    const Tensor rstd = (x.square().mean(last_dims(x, count), /*keepdim=*/true) + epsilon).rsqrt();
+    return {(x * rstd * weight).to(input.scalar_type()), rstd};
+}
+
+std::tuple<Tensor, Tensor> rms_norm(const Tensor& input, const Tensor& gamma, double epsilon) {
+    return normalize(input, wide(gamma), epsilon);
+}
+
+std::tuple<Tensor, Tensor> gemma_rms_norm(const Tensor& input, const Tensor& gamma, double epsilon) {
+    return normalize(input, wide(gamma) + 1, epsilon);
+}
+
+std::tuple<Tensor, Tensor, Tensor> add_rms_norm(const Tensor& x1, const Tensor& x2, const Tensor& gamma,
+                                                double epsilon) {
+    const Tensor sum = x1 + x2;
+    auto [result, rstd] = rms_norm(sum, gamma, epsilon);
+    return {result, rstd, sum};
+}
+
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& gamma,
+                                             const Tensor& rstd) {
+    const Tensor normalized = wide(input) * rstd;
+    const Tensor upstream = wide(grad) * wide(gamma);
+    const Tensor mean = (upstream * normalized).mean(last_dims(input, gamma.dim()), /*keepdim=*/true);
+    const Tensor grad_input = (upstream - normalized * mean) * rstd;
+    const Tensor products = wide(grad) * normalized;
+    const auto rows = first_dims(input, gamma.dim());
+    return {grad_input.to(input.scalar_type()), rows.empty() ? products : products.sum(rows)};
+}
+
+// ---- Activations --------------------------------------------------------------------------------
+
+std::tuple<Tensor, Tensor> halves(const Tensor& tensor, int64_t dim) {
+    TORCH_CHECK(tensor.size(dim) % 2 == 0, "npu_swiglu: dimension ", dim, " has the odd size ", tensor.size(dim));
+    const auto parts = wide(tensor).chunk(2, dim);
+    return {parts[0], parts[1]};
+}
+
+Tensor swiglu(const Tensor& input, int64_t dim) {
+    const auto [gate, value] = halves(input, dim);
+    return (at::silu(gate) * value).to(input.scalar_type());
+}
+
+Tensor swiglu_backward(const Tensor& grad, const Tensor& input, int64_t dim) {
+    const auto [gate, value] = halves(input, dim);
+    const Tensor wide_grad = wide(grad);
+    return at::cat({at::silu_backward(wide_grad * value, gate), wide_grad * at::silu(gate)}, dim)
+        .to(input.scalar_type());
+}
+
+// The sigmoid approximation of the gaussian error unit.
+constexpr double kFastGelu = 1.702;
+
+Tensor fast_gelu(const Tensor& input) {
+    const Tensor x = wide(input);
+    return (x * (kFastGelu * x).sigmoid()).to(input.scalar_type());
+}
+
+Tensor fast_gelu_backward(const Tensor& grad, const Tensor& input) {
+    const Tensor x = wide(input);
+    const Tensor share = (kFastGelu * x).sigmoid();
+    return (wide(grad) * (share + kFastGelu * x * share * (1 - share))).to(input.scalar_type());
+}
+
+// The names that the schema uses for the two formulas include PyTorch's own.
+std::string_view gelu_formula(std::string_view approximate) {
+    return approximate == "gelu_tanh" ? "tanh" : approximate == "gelu_erf" ? "none" : approximate;
+}
+
+Tensor gelu(const Tensor& input, std::string_view approximate) {
+    return at::gelu(input, gelu_formula(approximate));
+}
+
+Tensor gelu_backward(const Tensor& grad, const Tensor& input, std::string_view approximate) {
+    return at::gelu_backward(grad, input, gelu_formula(approximate));
+}
+
+Tensor silu(const Tensor& input) {
+    return at::silu(input);
+}
+Tensor& silu_(Tensor& input) {
+    return at::silu_(input);
+}
+Tensor silu_backward(const Tensor& grad, const Tensor& input, const Tensor& /*result*/) {
+    return at::silu_backward(grad, input);
+}
+
+// ---- Rotary embedding ---------------------------------------------------------------------------
+
+// (x1, x2) -> (-x2, x1) with the halves of the last dimension, or its neighbours, as x1 and x2.
+Tensor quarter_turn(const Tensor& tensor, std::string_view mode) {
+    TORCH_CHECK(mode == "half" || mode == "interleave", "rotary_mode should be half or interleave, but got ", mode);
+    TORCH_CHECK(tensor.size(-1) % 2 == 0, "rotary embedding of the odd head dimension ", tensor.size(-1));
+    if (mode == "half") {
+        const auto parts = tensor.chunk(2, -1);
+        return at::cat({-parts[1], parts[0]}, -1);
+    }
+    const Tensor pairs = tensor.unflatten(-1, {-1, 2});
+    return at::stack({-pairs.select(-1, 1), pairs.select(-1, 0)}, -1).flatten(-2);
+}
+
+Tensor rotary_mul(const Tensor& input, const Tensor& r1, const Tensor& r2, std::string_view mode,
+                  const std::optional<Tensor>& rotate) {
+    const Tensor x = wide(input);
+    const Tensor turned = rotate && rotate->defined() ? at::matmul(x, wide(*rotate)) : quarter_turn(x, mode);
+    return (x * wide(r1) + turned * wide(r2)).to(input.scalar_type());
+}
+
+std::tuple<Tensor, Tensor, Tensor> rotary_mul_backward(const Tensor& grad, const Tensor& input, const Tensor& r1,
+                                                       const Tensor& r2, std::string_view mode) {
+    const Tensor g = wide(grad), x = wide(input);
+    // A quarter turn back is the turn with the other sign.
+    const Tensor grad_input = g * wide(r1) - quarter_turn(g * wide(r2), mode);
+    const Tensor grad_r1 = at::sum_to(g * x, r1.sizes());
+    const Tensor grad_r2 = at::sum_to(g * quarter_turn(x, mode), r2.sizes());
+    return {grad_input.to(input.scalar_type()), grad_r1.to(r1.scalar_type()), grad_r2.to(r2.scalar_type())};
+}
+
+// Changes query and key in place, as documented, and returns them.
+std::tuple<Tensor, Tensor> apply_rotary_pos_emb(const Tensor& query, const Tensor& key, const Tensor& cos,
+                                                const Tensor& sin, std::string_view /*layout*/, std::string_view mode) {
+    for (const Tensor& tensor : {query, key}) tensor.copy_(rotary_mul(tensor, cos, sin, mode, std::nullopt));
+    return {query, key};
+}
+
+// ---- Casts --------------------------------------------------------------------------------------
+
+Tensor cast_to_type(const Tensor& input, at::ScalarType type) {
+    return input.to(type);
+}
+
+Tensor cast_to_code(const Tensor& input, int64_t code, std::optional<int64_t> /*input_dtype*/) {
+    TORCH_CHECK_NOT_IMPLEMENTED(code >= 0 && code < static_cast<int64_t>(at::ScalarType::Undefined),
+                                "npu_dtype_cast: type ", code, " is not a type of PyTorch");
+    return input.to(static_cast<at::ScalarType>(code));
+}
+
+// There is one memory format on a CPU, so a cast of formats gives its first argument.
+void return_first(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    torch::jit::drop(*stack, op.schema().arguments().size() - 1);
+}
+
+constexpr const char* kFormatCasts[] = {"npu_format_cast",
+                                        "npu_format_cast.Tensor",
+                                        "npu_format_cast_",
+                                        "npu_format_cast_.acl_format",
+                                        "_npu_format_cast",
+                                        "_npu_format_cast.aclnn",
+                                        "_npu_format_cast.input_dtype"};
+
+}  // namespace
+
+void register_npu_operators(torch::Library& kernels, torch::Library& autograd) {
+    kernels.impl("npu_rms_norm", &rms_norm);
+    kernels.impl("npu_rms_norm_backward", &rms_norm_backward);
+    kernels.impl("npu_gemma_rms_norm", &gemma_rms_norm);
+    kernels.impl("npu_add_rms_norm", &add_rms_norm);
+    kernels.impl("npu_swiglu", &swiglu);
+    kernels.impl("npu_swiglu_backward", &swiglu_backward);
+    kernels.impl("fast_gelu", &fast_gelu);
+    kernels.impl("npu_fast_gelu", &fast_gelu);
+    kernels.impl("npu_fast_gelu_backward", &fast_gelu_backward);
+    kernels.impl("npu_gelu", &gelu);
+    kernels.impl("npu_gelu_backward", &gelu_backward);
+    kernels.impl("npu_silu", &silu);
+    kernels.impl("npu_silu_", &silu_);
+    kernels.impl("npu_silu_backward", &silu_backward);
+    kernels.impl("npu_rotary_mul", &rotary_mul);
+    kernels.impl("npu_rotary_mul_backward", &rotary_mul_backward);
+    kernels.impl("npu_apply_rotary_pos_emb", &apply_rotary_pos_emb);
+    // Casts are differentiated as the operators they consist of.
+    for (torch::Library* library : {&kernels, &autograd}) {
+        library->impl("npu_dtype_cast", &cast_to_code);
+        library->impl("_npu_dtype_cast", &cast_to_type);
+        for (const char* name : kFormatCasts)
+            library->impl(name, torch::CppFunction::makeFromBoxedFunction<&return_first>());
+    }
+}
+
+}  // namespace npu_fallback

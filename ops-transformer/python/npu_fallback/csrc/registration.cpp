@@ -1,0 +1,164 @@
+// Which kernel an operator gets on npu tensors. torch_npu has registered kernels for most, which call libraries that
+// are not here; a backend's fallback kernel cannot be replaced, so each operator is registered by name.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "compositions.h"
+#include "cpu_kernel.h"
+#include "npu_operators.h"
+#include "npu_storage.h"
+#include "task_queue.h"
+
+namespace npu_fallback {
+namespace {
+
+using c10::DispatchKey;
+
+// What torch_npu does itself, with all overloads: memory of its allocator, and attention, which leads to our operators.
+bool stays_with_torch_npu(std::string_view base_name) {
+    constexpr std::string_view kNames[] = {"empty_strided",
+                                           "new_empty_strided",
+                                           "resize_",
+                                           "set_",
+                                           "record_stream",
+                                           "is_pinned",
+                                           "_pin_memory",
+                                           "_lazy_clone",
+                                           "_has_compatible_shallow_copy_type",
+                                           "scaled_dot_product_attention"};
+    return std::find(std::begin(kNames), std::end(kNames), base_name) != std::end(kNames);
+}
+
+// What they compute on the way has to be npu tensors: the results of one are of another device, and the other allocates
+// them.
+bool runs_on_npu_tensors(std::string_view name) {
+    return name == "_to_copy" || name == "empty_like";
+}
+
+// Hands the operator, with its npu tensors, to a kernel that was registered for `Key`.
+template <DispatchKey Key>
+void call_kernel_of(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    op.callBoxedForDispatchKey(Key, *stack);
+}
+
+template <DispatchKey Key>
+torch::CppFunction kernel_of() {
+    return torch::CppFunction::makeFromBoxedFunction<&call_kernel_of<Key>>();
+}
+
+struct Kernels {
+    explicit Kernels(const c10::OperatorHandle& op)
+        : cpu(op.hasKernelForDispatchKey(DispatchKey::CPU)),
+          npu(op.hasKernelForDispatchKey(DispatchKey::PrivateUse1)),
+          npu_autograd(op.hasKernelForDispatchKey(DispatchKey::AutogradPrivateUse1)),
+          autograd(op.hasKernelForDispatchKey(DispatchKey::Autograd)),
+          implicit(op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)),
+          explicit_autograd(op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)),
+          non_functional(op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)) {}
+
+    bool cpu, npu, npu_autograd, autograd;
+    bool implicit, explicit_autograd, non_functional;  // compositions of other operators
+};
+
+bool returns_view(const c10::FunctionSchema& schema) {
+    return std::any_of(schema.returns().begin(), schema.returns().end(), [](const c10::Argument& result) {
+        return result.alias_info() != nullptr && !result.alias_info()->isWrite();
+    });
+}
+
+// Draws random numbers without saying from where: the operators that it consists of do say.
+bool draws_by_default(const c10::OperatorHandle& op) {
+    if (!op.hasTag(at::Tag::nondeterministic_seeded)) return false;
+    const auto& arguments = op.schema().arguments();
+    return std::none_of(arguments.begin(), arguments.end(),
+                        [](const c10::Argument& argument) { return argument.name() == "generator"; });
+}
+
+// torch_npu replaced the derivatives of some operators by those of its own kernels, which are not called any more. And
+// a composition that has a kernel of its own loses its derivatives unless autograd goes on to see what is inside.
+void repair_autograd(torch::Library& autograd, const char* name, const Kernels& kernels) {
+    if (kernels.implicit && (kernels.npu_autograd || (kernels.npu && !kernels.cpu))) {
+        autograd.impl(name, kernel_of<DispatchKey::CompositeImplicitAutograd>());
+    } else if (kernels.npu_autograd && kernels.autograd) {
+        autograd.impl(name, kernel_of<DispatchKey::Autograd>());
+    }
+}
+
+void register_kernel(torch::Library& library, const char* name, const c10::OperatorHandle& op, const Kernels& kernels) {
+    const bool inside_out = runs_on_npu_tensors(name) || draws_by_default(op);
+    if (inside_out && kernels.explicit_autograd) {
+        library.impl(name, kernel_of<DispatchKey::CompositeExplicitAutograd>());
+    } else if (inside_out && kernels.implicit) {
+        library.impl(name, kernel_of<DispatchKey::CompositeImplicitAutograd>());
+    } else if (kernels.cpu || kernels.implicit || kernels.explicit_autograd || kernels.non_functional) {
+        library.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CpuKernel>(op.schema())));
+    }
+}
+
+void register_operator(torch::Library& library, torch::Library& autograd, const c10::OperatorHandle& op) {
+    const c10::OperatorName& full_name = op.operator_name();
+    constexpr std::string_view kNamespace = "aten::";
+    if (full_name.name.compare(0, kNamespace.size(), kNamespace) != 0) return;
+    const std::string base_name = full_name.name.substr(kNamespace.size());
+    const std::string name = full_name.overload_name.empty() ? base_name : base_name + "." + full_name.overload_name;
+    const Kernels kernels(op);
+    // Compositions that torch_npu left alone work as they are: what they consist of is registered.
+    if (!kernels.cpu && !kernels.npu && !kernels.npu_autograd) return;
+    // A view of npu memory is bookkeeping, for which torch_npu's own kernels need no library.
+    if (stays_with_torch_npu(base_name) || returns_view(op.schema())) return;
+    if (name.rfind("_thnn_fused_", 0) != 0) repair_autograd(autograd, name.c_str(), kernels);
+    if (!is_composition(name)) register_kernel(library, name.c_str(), op, kernels);
+}
+
+// On a real device its memory is not ours to touch. torch_npu, which is loaded next, takes the same library.
+void check_runtime() {
+    void* runtime = dlopen("libascendcl.so", RTLD_LAZY);
+    TORCH_CHECK(runtime != nullptr, "libascendcl.so cannot be loaded (", dlerror(), ")");
+    const bool is_ours = dlsym(runtime, "_ZN8ascendcl15default_threadsEv") != nullptr;
+    TORCH_CHECK(is_ours, "the libascendcl.so of this process is not that of Fusion Attention");
+}
+
+// PyTorch warns of every replaced kernel; here that is the purpose.
+class Silence final : public c10::WarningHandler {
+    void process(const c10::Warning&) override {}
+};
+
+void install() {
+    static bool installed = false;
+    if (installed) return;
+    find_task_queue();
+    check_storage_layout();
+
+    Silence silence;
+    c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    // Kept for ever: destroying a library takes its kernels away.
+    const auto library_for = [](const char* name, DispatchKey key) {
+        return new torch::Library(torch::Library::IMPL, name, key, __FILE__, __LINE__);
+    };
+    torch::Library& aten = *library_for("aten", DispatchKey::PrivateUse1);
+    torch::Library& aten_autograd = *library_for("aten", DispatchKey::AutogradPrivateUse1);
+    c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+    for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+        if (auto op = dispatcher.findSchema(name)) register_operator(aten, aten_autograd, *op);
+    }
+    register_compositions(aten, aten_autograd);
+    register_npu_operators(*library_for("npu", DispatchKey::PrivateUse1),
+                           *library_for("npu", DispatchKey::AutogradPrivateUse1));
+    installed = true;
+}
+
+}  // namespace
+}  // namespace npu_fallback
+
+TORCH_LIBRARY(npu_fallback, library) {
+    library.def("check_runtime() -> ()", &npu_fallback::check_runtime);
+    library.def("install() -> ()", &npu_fallback::install);
+}
