@@ -24,8 +24,7 @@ using c10::DispatchKey;
 
 // What torch_npu does itself, with all overloads: memory of its allocator, and attention, which leads to our operators.
 bool stays_with_torch_npu(std::string_view base_name) {
-    constexpr std::string_view kNames[] = {"empty_strided",
-                                           "new_empty_strided",
+    constexpr std::string_view kNames[] = {"new_empty_strided",
                                            "resize_",
                                            "set_",
                                            "record_stream",
@@ -35,12 +34,6 @@ bool stays_with_torch_npu(std::string_view base_name) {
                                            "_has_compatible_shallow_copy_type",
                                            "scaled_dot_product_attention"};
     return std::find(std::begin(kNames), std::end(kNames), base_name) != std::end(kNames);
-}
-
-// What they compute on the way has to be npu tensors: the results of one are of another device, and the other allocates
-// them.
-bool runs_on_npu_tensors(std::string_view name) {
-    return name == "_to_copy" || name == "empty_like";
 }
 
 // Hands the operator, with its npu tensors, to a kernel that was registered for `Key`.
@@ -53,6 +46,31 @@ template <DispatchKey Key>
 torch::CppFunction kernel_of() {
     return torch::CppFunction::makeFromBoxedFunction<&call_kernel_of<Key>>();
 }
+
+// Copies within the device are made by the CPU kernel, copies to and from it by a composition on npu tensors: their
+// results are memory that torch_npu counts, or ordinary memory.
+class ToCopy final : public c10::OperatorKernel {
+  public:
+    explicit ToCopy(const c10::FunctionSchema& schema)
+        : within_(schema),
+          arguments_(schema.arguments().size()),
+          device_(schema.argumentIndexWithName("device").value()) {}
+
+    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+        const c10::IValue* arguments = stack->data() + (stack->size() - arguments_);
+        const c10::IValue& device = arguments[device_];
+        const bool to_npu = device.isNone() || device.toDevice().type() == kNpu;
+        if (to_npu && arguments[0].toTensor().device().type() == kNpu) {
+            within_(op, keys, stack);
+        } else {
+            op.callBoxedForDispatchKey(DispatchKey::CompositeExplicitAutograd, *stack);
+        }
+    }
+
+  private:
+    CpuKernel within_;
+    size_t arguments_, device_;
+};
 
 struct Kernels {
     explicit Kernels(const c10::OperatorHandle& op)
@@ -93,8 +111,11 @@ void repair_autograd(torch::Library& autograd, const char* name, const Kernels& 
 }
 
 void register_kernel(torch::Library& library, const char* name, const c10::OperatorHandle& op, const Kernels& kernels) {
-    const bool inside_out = runs_on_npu_tensors(name) || draws_by_default(op);
-    if (inside_out && kernels.explicit_autograd) {
+    // What these compute on the way has to be npu tensors: one allocates them, the others draw random numbers.
+    const bool inside_out = std::string_view(name) == "empty_like" || draws_by_default(op);
+    if (std::string_view(name) == "_to_copy") {
+        library.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ToCopy>(op.schema())));
+    } else if (inside_out && kernels.explicit_autograd) {
         library.impl(name, kernel_of<DispatchKey::CompositeExplicitAutograd>());
     } else if (inside_out && kernels.implicit) {
         library.impl(name, kernel_of<DispatchKey::CompositeImplicitAutograd>());
