@@ -1,11 +1,14 @@
 #include "compositions.h"
 
 #include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/MemoryFormat.h>
 #include <c10/util/strides.h>
 
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "npu_storage.h"
 
@@ -26,15 +29,30 @@ c10::DimVector strides_of(at::IntArrayRef sizes, std::optional<at::MemoryFormat>
     return c10::contiguous_strides(sizes);
 }
 
+// The memory is torch_npu's, which counts it and says when there is no more. Its own kernel takes longer.
+Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
+                     std::optional<at::Layout> layout, std::optional<at::Device> device,
+                     std::optional<bool> pin_memory) {
+    TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "npu_fallback: sparse npu tensors are not supported");
+    TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
+    at::detail::check_size_nonnegative(sizes);
+    at::globalContext().lazyInitDevice(kNpu);
+    const c10::DeviceGuard guard(device.value_or(at::Device(kNpu)));
+    const caffe2::TypeMeta type = c10::scalarTypeToTypeMeta(dtype ? *dtype : at::get_default_dtype_as_scalartype());
+    const size_t bytes = at::detail::computeStorageNbytes(sizes, strides, type.itemsize());
+    c10::Storage storage = make_npu_storage(c10::GetAllocator(kNpu)->allocate(bytes), bytes);
+    Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage),
+                                                             c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), type);
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+    describe_storage(tensor);
+    return tensor;
+}
+
 // torch_npu's own refuses the channels-last formats, which the CPU's convolutions ask for.
 Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
              std::optional<at::Device> device, std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
-    TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "npu_fallback: sparse npu tensors are not supported");
-    for (int64_t size : sizes) {
-        TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", sizes);
-    }
-    const auto options = at::TensorOptions().dtype(dtype).device(device.value_or(at::Device(kNpu)));
-    return at::empty_strided(sizes, strides_of(sizes, format), options.pinned_memory(pin_memory));
+    at::detail::check_size_nonnegative(sizes);
+    return empty_strided(sizes, strides_of(sizes, format), dtype, layout, device, pin_memory);
 }
 
 // The CPU kernel gives zeros without memory, which only CPU kernels understand.
@@ -84,12 +102,13 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
 }  // namespace
 
 bool is_composition(std::string_view name) {
-    return name == "empty.memory_format" || name == "native_dropout" || name == "_efficientzerotensor" ||
-           name == "_thnn_fused_lstm_cell" || name == "_thnn_fused_gru_cell";
+    return name == "empty.memory_format" || name == "empty_strided" || name == "native_dropout" ||
+           name == "_efficientzerotensor" || name == "_thnn_fused_lstm_cell" || name == "_thnn_fused_gru_cell";
 }
 
 void register_compositions(torch::Library& kernels, torch::Library& autograd) {
     kernels.impl("empty.memory_format", &empty);
+    kernels.impl("empty_strided", &empty_strided);
     kernels.impl("_efficientzerotensor", &zeros_without_memory);
     kernels.impl("native_dropout", &native_dropout);
     // For autograd too, so that it sees the operators inside; without autograd the first of the two is called.

@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -41,12 +42,12 @@ at::mt19937 engine_of_call(uint64_t seed, uint64_t offset) {
     state.seeded_ = true;
     state.left_ = at::MERSENNE_STATE_N;
     state.next_ = 1;
-    static_assert(at::MERSENNE_STATE_N % 2 == 0);
+    static_assert(sizeof(state.state_) % sizeof(uint64_t) == 0);
     SplitMix random(SplitMix(seed)() + offset);
-    for (int i = 0; i < at::MERSENNE_STATE_N; i += 2) {
+    auto* words = reinterpret_cast<char*>(state.state_.data());
+    for (size_t at = 0; at < sizeof(state.state_); at += sizeof(uint64_t)) {
         const uint64_t bits = random();
-        state.state_[i] = static_cast<uint32_t>(bits);
-        state.state_[i + 1] = static_cast<uint32_t>(bits >> 32);
+        std::memcpy(words + at, &bits, sizeof(bits));
     }
     at::mt19937 engine = blank;
     engine.set_data(state);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,8 +25,7 @@ using c10::DispatchKey;
 
 // What torch_npu does itself, with all overloads: memory of its allocator, and attention, which leads to our operators.
 bool stays_with_torch_npu(std::string_view base_name) {
-    constexpr std::string_view kNames[] = {"empty_strided",
-                                           "new_empty_strided",
+    constexpr std::string_view kNames[] = {"new_empty_strided",
                                            "resize_",
                                            "set_",
                                            "record_stream",
@@ -35,12 +35,6 @@ bool stays_with_torch_npu(std::string_view base_name) {
                                            "_has_compatible_shallow_copy_type",
                                            "scaled_dot_product_attention"};
     return std::find(std::begin(kNames), std::end(kNames), base_name) != std::end(kNames);
-}
-
-// What they compute on the way has to be npu tensors: the results of one are of another device, and the other allocates
-// them.
-bool runs_on_npu_tensors(std::string_view name) {
-    return name == "_to_copy" || name == "empty_like";
 }
 
 // Hands the operator, with its npu tensors, to a kernel that was registered for `Key`.
@@ -53,6 +47,51 @@ template <DispatchKey Key>
 torch::CppFunction kernel_of() {
     return torch::CppFunction::makeFromBoxedFunction<&call_kernel_of<Key>>();
 }
+
+// Copies within the device are made by the CPU kernel, copies to and from it by a composition on npu tensors: their
+// results are memory that torch_npu counts, or ordinary memory.
+class ToCopy final : public c10::OperatorKernel {
+  public:
+    explicit ToCopy(const c10::FunctionSchema& schema)
+        : within_(schema),
+          arguments_(schema.arguments().size()),
+          device_(schema.argumentIndexWithName("device").value()) {}
+
+    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+        const c10::IValue* arguments = stack->data() + (stack->size() - arguments_);
+        const c10::IValue& device = arguments[device_];
+        const bool to_npu = device.isNone() || device.toDevice().type() == kNpu;
+        if (to_npu && arguments[0].toTensor().device().type() == kNpu) {
+            within_(op, keys, stack);
+        } else {
+            op.callBoxedForDispatchKey(DispatchKey::CompositeExplicitAutograd, *stack);
+        }
+    }
+
+  private:
+    CpuKernel within_;
+    size_t arguments_, device_;
+};
+
+// Draws random numbers from where its caller does not say: it becomes the overload with a generator, without one given.
+class WithGenerator final : public c10::OperatorKernel {
+  public:
+    explicit WithGenerator(const c10::OperatorHandle& overload)
+        : kernel_(overload.schema()),
+          overload_(overload),
+          behind_(overload.schema().arguments().size() -
+                  static_cast<size_t>(overload.schema().argumentIndexWithName("generator").value()) - 1) {}
+
+    void operator()(const c10::OperatorHandle&, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+        stack->insert(stack->end() - static_cast<ptrdiff_t>(behind_), c10::IValue());
+        kernel_(overload_, keys, stack);
+    }
+
+  private:
+    CpuKernel kernel_;
+    c10::OperatorHandle overload_;
+    size_t behind_;  // arguments behind the generator
+};
 
 struct Kernels {
     explicit Kernels(const c10::OperatorHandle& op)
@@ -74,12 +113,23 @@ bool returns_view(const c10::FunctionSchema& schema) {
     });
 }
 
+bool has_generator(const c10::FunctionSchema& schema) {
+    return schema.argumentIndexWithName("generator").has_value();
+}
+
 // Draws random numbers without saying from where: the operators that it consists of do say.
 bool draws_by_default(const c10::OperatorHandle& op) {
-    if (!op.hasTag(at::Tag::nondeterministic_seeded)) return false;
-    const auto& arguments = op.schema().arguments();
-    return std::none_of(arguments.begin(), arguments.end(),
-                        [](const c10::Argument& argument) { return argument.name() == "generator"; });
+    return op.hasTag(at::Tag::nondeterministic_seeded) && !has_generator(op.schema());
+}
+
+// The overload that has the same arguments and a generator, if there is one.
+std::optional<c10::OperatorHandle> overload_with_generator(const c10::OperatorHandle& op) {
+    const c10::OperatorName& name = op.operator_name();
+    auto overload = c10::Dispatcher::singleton().findSchema(
+        {name.name, name.overload_name.empty() ? "generator" : name.overload_name + "_generator"});
+    const bool fits = overload && has_generator(overload->schema()) &&
+                      overload->schema().arguments().size() == op.schema().arguments().size() + 1;
+    return fits ? overload : std::nullopt;
 }
 
 // torch_npu replaced the derivatives of some operators by those of its own kernels, which are not called any more. And
@@ -93,8 +143,13 @@ void repair_autograd(torch::Library& autograd, const char* name, const Kernels& 
 }
 
 void register_kernel(torch::Library& library, const char* name, const c10::OperatorHandle& op, const Kernels& kernels) {
-    const bool inside_out = runs_on_npu_tensors(name) || draws_by_default(op);
-    if (inside_out && kernels.explicit_autograd) {
+    // What these compute on the way has to be npu tensors: one allocates them, the others draw random numbers.
+    const bool inside_out = std::string_view(name) == "empty_like" || draws_by_default(op);
+    if (auto overload = draws_by_default(op) ? overload_with_generator(op) : std::nullopt) {
+        library.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<WithGenerator>(*overload)));
+    } else if (std::string_view(name) == "_to_copy") {
+        library.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ToCopy>(op.schema())));
+    } else if (inside_out && kernels.explicit_autograd) {
         library.impl(name, kernel_of<DispatchKey::CompositeExplicitAutograd>());
     } else if (inside_out && kernels.implicit) {
         library.impl(name, kernel_of<DispatchKey::CompositeImplicitAutograd>());
@@ -111,7 +166,8 @@ void register_operator(torch::Library& library, torch::Library& autograd, const 
     const std::string name = full_name.overload_name.empty() ? base_name : base_name + "." + full_name.overload_name;
     const Kernels kernels(op);
     // Compositions that torch_npu left alone work as they are: what they consist of is registered.
-    if (!kernels.cpu && !kernels.npu && !kernels.npu_autograd) return;
+    if (!kernels.cpu && !kernels.npu && !kernels.npu_autograd && !(kernels.explicit_autograd && draws_by_default(op)))
+        return;
     // A view of npu memory is bookkeeping, for which torch_npu's own kernels need no library.
     if (stays_with_torch_npu(base_name) || returns_view(op.schema())) return;
     if (name.rfind("_thnn_fused_", 0) != 0) repair_autograd(autograd, name.c_str(), kernels);
