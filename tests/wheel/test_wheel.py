@@ -86,6 +86,13 @@ def test_child_process(environment):
     assert done.stdout.splitlines() == ["4.0", str(home), str(home / "opp"), "2"]
 
 
+def test_another_copy_of_ours_is_ours(environment, prefix, tmp_path):
+    """The CPU kernels go with every copy of our libraries, and with no other ones."""
+    program = "from ops_transformer import startup\nwith startup.libraries() as ours:\n    print(ours)"
+    for chosen, expected in [("", "True"), (prefix, "True"), (tmp_path, "False")]:
+        assert environment("-c", program, ASCEND_HOME_PATH=str(chosen)).stdout.strip() == expected
+
+
 def test_another_toolkit_that_was_chosen_is_left_alone(environment, tmp_path):
     """On a machine with an NPU its own libraries may be wanted; then neither ours nor the CPU kernels may come in."""
     program = ("import os, sys\ntry:\n    import torch_npu\nexcept ImportError as error:\n    print(error)\n"

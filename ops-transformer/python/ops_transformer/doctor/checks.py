@@ -101,7 +101,7 @@ def check_hook():
     if any(type(finder).__module__ == "npu_fallback.import_hook" for finder in sys.meta_path):
         return Finding(True, "torch_npu is prepared when it is imported")
     return Finding(False, "nothing waits for torch_npu: Python did not read the .pth file of fusion_attention, or sitecustomize.py",
-                   f"start Python without -S and -I, and install fusion_attention into its site-packages or {_set_env()}")
+                   f"start Python without -S, and install fusion_attention into its site-packages or {_set_env()}")
 
 
 def check_home_path():
