@@ -2,8 +2,8 @@
 
 usage: python packaging/build_wheel.py [--prefix install] [--dist dist]
 
-It needs the package `wheel` (ci/constraints.txt has the version). The wheel has no headers and no second names of libraries: programs in
-C++ are built against the tree. Its tag says what it is tied to: the platform that this runs on, no version of Python.
+It needs the package `wheel` (ci/constraints.txt has the version). The wheel has no headers and no second names of libraries:
+programs in C++ are built against the tree. Its tag says what it is tied to: the platform that this runs on, no version of Python.
 """
 import argparse
 import re

@@ -1,5 +1,5 @@
-"""The wheel, installed into a fresh environment outside the source tree. Only torch, torch-npu and what they need are visible there
-beside it, taken from the environment of the tests."""
+"""The wheel, installed into a fresh environment outside the source tree. Only torch, torch-npu and what they need are visible
+there beside it, taken from the environment of the tests."""
 
 import os
 import sys

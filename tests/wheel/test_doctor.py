@@ -157,7 +157,8 @@ def test_wrong_version(environment, tmp_path, package):
 
 def test_nothing_installed(run, environment, tmp_path):
     """Neither torch nor the .pth file: the packages alone, in an interpreter that has nothing else."""
-    done = run(sys._base_executable, "-m", "ops_transformer", "doctor", cwd=tmp_path, code=1, env={"PYTHONPATH": str(environment.site)})
+    done = run(sys._base_executable, "-m", "ops_transformer", "doctor", cwd=tmp_path, code=1,
+               env={"PYTHONPATH": str(environment.site)})
     rows = report(done)
     assert rows["torch"][1] == rows["torch-npu"][1] == "not installed"
     assert rows["start-up hook"][0] == rows["linked functions"][0] == "FAIL" and rows["libraries"][0] == "ok"

@@ -86,6 +86,14 @@ def test_child_process(environment):
     assert done.stdout.splitlines() == ["4.0", str(home), str(home / "opp"), "2"]
 
 
+def test_libraries_that_are_loaded_already_stay_the_only_ones(environment, prefix):
+    """As when a program that uses them has Python inside."""
+    program = ("import ctypes, re, sys\nctypes.CDLL(sys.argv[1])\nfrom ops_transformer import startup\n"
+               "with startup.libraries():\n    print(*set(re.findall('/.*/libascendcl.so', open('/proc/self/maps').read())))")
+    library = prefix / "lib64/libascendcl.so"
+    assert environment("-c", program, library).stdout.strip() == str(library)
+
+
 def test_another_copy_of_ours_is_ours(environment, prefix, tmp_path):
     """The CPU kernels go with every copy of our libraries, and with no other ones."""
     program = "from ops_transformer import startup\nwith startup.libraries() as ours:\n    print(ours)"
@@ -106,7 +114,8 @@ def test_another_toolkit_that_was_chosen_is_left_alone(environment, tmp_path):
 
 def test_script_for_shells(environment):
     """set_env.sh of the wheel: other programs find the libraries by their names."""
-    done = environment.source('source "$(python -m ops_transformer env)"; printf "%s\\n" "$LD_LIBRARY_PATH" "${PYTHONPATH-unset}";'
+    done = environment.source('source "$(python -m ops_transformer env)";'
+                              'printf "%s\\n" "$LD_LIBRARY_PATH" "${PYTHONPATH-unset}";'
                               "python -S -c 'import ctypes; ctypes.CDLL(\"libopapi.so\").aclnnFlashAttentionScore'")
     assert done.stdout.splitlines() == [f"{environment.site}/ops_transformer/home/lib64", "unset"]
 

@@ -1,7 +1,7 @@
-"""Around the import of torch_npu: it finds our libraries and its variables without set_env.sh, and a sentence when it does not.
+"""Around the import of torch_npu: it finds our libraries and its variables without set_env.sh, and a sentence says when not.
 
-The loader searches LD_LIBRARY_PATH as it was when the process began, but first of all among the libraries that are loaded already,
-by the name that each has inside. So ours are loaded by their paths, before torch_npu asks for the names.
+The loader searches LD_LIBRARY_PATH as it was when the process began, but first of all among the libraries that are loaded
+already, by the name that each has inside. So ours are loaded by their paths, before torch_npu asks for the names.
 """
 import contextlib
 import ctypes
@@ -17,8 +17,8 @@ _NO_SYMBOL = re.compile(r"undefined symbol: (acl\w+|rt[A-Z]\w+|Msprof\w+)")
 
 @contextlib.contextmanager
 def libraries():
-    """The import of torch_npu goes inside. Gives whether it will run on libraries of this project: whoever has set ASCEND_HOME_PATH
-    to others means those, for example on a machine with an NPU."""
+    """The import of torch_npu goes inside. Gives whether it will run on libraries of this project: whoever has set
+    ASCEND_HOME_PATH to others means those, for example on a machine with an NPU."""
     chosen = os.environ.get("ASCEND_HOME_PATH")
     if not chosen or same_folder(chosen, home()):
         _set_variables()
@@ -42,6 +42,8 @@ def _set_variables():
 
 def _load():
     for name in LIBRARIES:
+        if _is_loaded(name):  # by the program that Python is a part of; a second copy would know nothing of its devices
+            continue
         path = library_path(name)
         exists = os.path.exists(path)
         try:
@@ -49,6 +51,14 @@ def _load():
         except OSError as error:
             reason = f"cannot be loaded: {error}" if exists else f"is neither {path} nor in a folder of LD_LIBRARY_PATH"
             raise ImportError(f"torch_npu needs {name}, which {reason}; {_DOCTOR}") from None
+
+
+def _is_loaded(name):
+    try:
+        ctypes.CDLL(name, os.RTLD_NOLOAD)
+    except OSError:
+        return False
+    return True
 
 
 def _explain(text):

@@ -1,5 +1,5 @@
-"""The checks, each a function that returns a Finding. None of them imports torch: where libraries are missing that would end in the
-loader's text, or in a crash. What has to be loaded is loaded by another process (smoke.py)."""
+"""The checks, each a function that returns a Finding. None of them imports torch: where libraries are missing that would end
+in the loader's text, or in a crash. What has to be loaded is loaded by another process (smoke.py)."""
 import importlib.machinery
 import importlib.util
 import os
@@ -100,7 +100,7 @@ def check_kernels():
 def check_hook():
     if any(type(finder).__module__ == "npu_fallback.import_hook" for finder in sys.meta_path):
         return Finding(True, "torch_npu is prepared when it is imported")
-    return Finding(False, "nothing waits for torch_npu: Python did not read the .pth file of fusion_attention, or sitecustomize.py",
+    return Finding(False, "nothing waits for torch_npu: Python read neither fusion_attention's .pth file nor sitecustomize.py",
                    f"start Python without -S, and install fusion_attention into its site-packages or {_set_env()}")
 
 
@@ -131,7 +131,8 @@ def check_library_path():
             return Finding(True, f"{folder} comes first")
         other = next((name for name in LIBRARIES if os.path.exists(os.path.join(folder, name))), None)
         if other:
-            return Finding(False, f"{folder} comes first with another {other}", f"take it out of LD_LIBRARY_PATH, or {_set_env()}")
+            return Finding(False, f"{folder} comes first with another {other}",
+                           f"take it out of LD_LIBRARY_PATH, or {_set_env()}")
     return Finding(True, "has no folder with such libraries; they are loaded by path")
 
 
