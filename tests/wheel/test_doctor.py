@@ -89,6 +89,15 @@ def test_library_that_is_none(environment, spoiled, library):
     assert preparation(environment, spoiled).startswith("torch_npu needs libopapi.so, which cannot be loaded: ")
 
 
+def test_library_of_somebody_else_is_loaded_already(run, environment, tmp_path):
+    other = tmp_path / "libascendcl.so"
+    run("gcc", "-shared", "-x", "c", "/dev/null", "-Wl,-soname,libascendcl.so", "-o", other)
+    program = ("import ctypes, sys\nctypes.CDLL(sys.argv[1])\nfrom ops_transformer import startup\n"
+               "with startup.libraries():\n    pass")
+    text = environment("-c", program, other, code=1).stderr.splitlines()[-1]
+    assert "needs libnnopbase.so, which cannot be loaded beside the libascendcl.so that this process has already: " in text
+
+
 def test_library_in_another_folder(environment, spoiled, library):
     """As when the components are installed one by one into several: LD_LIBRARY_PATH leads there."""
     folder = spoiled / "elsewhere"

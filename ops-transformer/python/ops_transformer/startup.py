@@ -41,15 +41,16 @@ def _set_variables():
 
 
 def _load():
-    for name in LIBRARIES:
-        if _is_loaded(name):  # by the program that Python is a part of; a second copy would know nothing of its devices
-            continue
+    # By the program that Python is a part of, perhaps; a second copy would know nothing of its devices.
+    present = [name for name in LIBRARIES if _is_loaded(name)]
+    for name in (name for name in LIBRARIES if name not in present):
         path = library_path(name)
         exists = os.path.exists(path)
         try:
             ctypes.CDLL(path if exists else name)  # components may be installed in several folders
         except OSError as error:
-            reason = f"cannot be loaded: {error}" if exists else f"is neither {path} nor in a folder of LD_LIBRARY_PATH"
+            beside = f" beside the {present[0]} that this process has already" if present else ""
+            reason = f"cannot be loaded{beside}: {error}" if exists else f"is neither {path} nor in a folder of LD_LIBRARY_PATH"
             raise ImportError(f"torch_npu needs {name}, which {reason}; {_DOCTOR}") from None
 
 
