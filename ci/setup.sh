@@ -177,7 +177,7 @@ setup_python() {
         [ -x "$PYTHON" ] || make_venv
         # torch-npu is installed without its dependencies, so that nothing can replace the torch that was chosen.
         { install_torch &&
-            run "test packages" pip-packages pip_install pytest numpy pyyaml transformers &&
+            run "test packages" pip-packages pip_install pytest numpy pyyaml transformers wheel &&
             run "torch-npu" pip-torch-npu pip_install --no-deps torch-npu &&
             python_is_ready; } ||
             fail "the Python packages of ci/constraints.txt could not be installed (torch-npu offers wheels for few Python versions; 3.11 is tested)."

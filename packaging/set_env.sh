@@ -29,7 +29,8 @@ export ASCEND_OPP_PATH=$_fusion_home/opp
 _fusion_prepend LD_LIBRARY_PATH "$_fusion_home/lib64"
 _fusion_prepend CMAKE_PREFIX_PATH "$_fusion_home"
 _fusion_prepend PKG_CONFIG_PATH "$_fusion_home/lib64/pkgconfig"
-_fusion_prepend PYTHONPATH "$_fusion_home/python"
+# In the folder of a wheel there is none: its packages are in site-packages.
+if [ -d "$_fusion_home/python" ]; then _fusion_prepend PYTHONPATH "$_fusion_home/python"; fi
 
 # torch-npu's task queue has nothing to hide on a CPU, and after an error only mode 0 goes on working.
 export TASK_QUEUE_ENABLE=${TASK_QUEUE_ENABLE:-0}

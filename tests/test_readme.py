@@ -50,5 +50,7 @@ def test_environment_variables_are_all_listed(run, readme):
     sources = [path for component in ("ascendcl", "opbase", "ops-transformer")
                for path in (run.ROOT / component).rglob("*.cpp") if "test" not in str(path.relative_to(run.ROOT))]
     read = {name for path in sources for name in re.findall(r'getenv\("(\w+)"\)', path.read_text())}
+    read |= {name for path in (run.ROOT / "ops-transformer/python").glob("*/*.py") if path.parent.name != "tests"
+             for name in re.findall(r'"(ASCEND_CPU_\w+)"', path.read_text())}
     listed = set(re.findall(r"^\| `(ASCEND_\w+)` \| (?!folder)", readme, re.MULTILINE))
     assert read == listed

@@ -3,8 +3,7 @@
 Loads by itself around torch_npu (see import_hook). ASCEND_CPU_FALLBACK=off keeps it out; then npu tensors can be made, copied and
 given to attention only.
 """
-import contextlib
-import os
+import os  # and no more than that: the import hook brings this module into every start of Python
 
 SWITCH = "ASCEND_CPU_FALLBACK"
 LIBRARY = os.path.join(os.path.dirname(__file__), "libnpu_fallback.so")
@@ -21,20 +20,24 @@ def is_wanted():
 
 def prepare():
     """Loads the library. Before torch_npu: a process that fails with torch_npu half imported crashes when it exits."""
-    if not is_wanted():
-        return
-    with _errors_as_a_sentence():
-        torch = _import_torch()
-        torch.ops.load_library(LIBRARY)
-        torch.ops.npu_fallback.check_runtime()
+    if is_wanted():
+        _run(lambda ops: (ops.load_library(LIBRARY), ops.npu_fallback.check_runtime()))
 
 
 def install():
     """Registers the kernels, once, if they are wanted. torch_npu must have been imported."""
-    if not is_wanted():
-        return
-    with _errors_as_a_sentence():
-        _import_torch().ops.npu_fallback.install()
+    if is_wanted():
+        _run(lambda ops: ops.npu_fallback.install())
+
+
+def _run(step):
+    """With torch.ops. What goes wrong becomes a sentence."""
+    try:
+        step(_import_torch().ops)
+    except (OSError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ImportError(f"The CPU kernels for npu tensors cannot be used: {reason}. They are built for one version of "
+                          f"torch and torch-npu; {SWITCH}=off goes on without them.") from error
 
 
 def _import_torch():
@@ -50,13 +53,3 @@ def _import_torch():
         else:
             os.environ[name] = before
     return torch
-
-
-@contextlib.contextmanager
-def _errors_as_a_sentence():
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise ImportError(f"The CPU kernels for npu tensors cannot be used: {reason}. They are built for one version of "
-                          f"torch and torch-npu; {SWITCH}=off goes on without them.") from error

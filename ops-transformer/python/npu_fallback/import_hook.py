@@ -31,15 +31,19 @@ def _install_after(loader):
 
     def exec_module(module):
         import npu_fallback
+        from ops_transformer import startup
 
         # The loader is as it was from now on.
         if replaced is None:
             del loader.exec_module
         else:
             loader.exec_module = replaced
-        npu_fallback.prepare()
-        loader.exec_module(module)
-        npu_fallback.install()
+        with startup.libraries() as ours:
+            if ours:
+                npu_fallback.prepare()
+            loader.exec_module(module)
+        if ours:
+            npu_fallback.install()
 
     loader.exec_module = exec_module
 

@@ -76,7 +76,9 @@ def test_another_runtime_is_refused(run_python, tmp_path):
     """Memory of a real device is not touched."""
     other = tmp_path / "libascendcl.so"
     subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null", "-Wl,-soname,libascendcl.so", "-o", other], check=True)
-    process = run_python(f"import ctypes; ctypes.CDLL({str(other)!r}); import torch", check=False)
+    # A folder that says to be of this project, so that its libraries are taken as they are found.
+    (tmp_path / "version.info").write_text("FusionAttention=0.0.0\n")
+    process = run_python(f"import ctypes; ctypes.CDLL({str(other)!r}); import torch", check=False, ASCEND_HOME_PATH=str(tmp_path))
     assert process.returncode == 1, process.stderr
     assert "the libascendcl.so of this process is not that of Fusion Attention" in process.stderr
 
