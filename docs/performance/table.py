@@ -237,7 +237,7 @@ def sizes():
         return f"{k.sums} + {k.tile_vecs} + 1 of {REGISTERS[k.vectors]}"
 
     return markdown([
-        ["", *(f"`{table}`{' (bf16)' * (len(kernels) == 1)}" for table, kernels in tables.items())],
+        ["", *(f"`{table}`{' (bf16)' * (kernels[0].type == 'bf16')}" for table, kernels in tables.items())],
         line("floats in a vector", lambda k: k.lanes),
         line("tile: keys × query rows", lambda k: f"{k.tile_rows} × {k.columns}"),
         line("its registers: sums + right operand + broadcast", registers),

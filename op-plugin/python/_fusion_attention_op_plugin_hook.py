@@ -41,10 +41,15 @@ class _TorchNpuFinder:
 
 
 def _load_operators_after(loader):
-    load = loader.exec_module
+    replaced = vars(loader).get("exec_module")  # by another finder of this kind
 
     def load_with_operators(module):
-        load(module)
+        # The loader is as it was from now on.
+        if replaced is None:
+            vars(loader).pop("exec_module", None)
+        else:
+            loader.exec_module = replaced
+        loader.exec_module(module)
         _load_operators()
 
     loader.exec_module = load_with_operators

@@ -12,6 +12,7 @@ def test_a_failure_is_a_sentence(run_python, imports):
     assert "The CPU kernels for npu tensors cannot be used: Could not load this library: /nowhere" in process.stderr
     assert "ASCEND_CPU_FALLBACK=off goes on without them" in process.stderr
 
+
 def test_another_runtime_is_refused(run_python, tmp_path):
     """Memory of a real device is not touched."""
     other = tmp_path / "libascendcl.so"
@@ -22,10 +23,12 @@ def test_another_runtime_is_refused(run_python, tmp_path):
     assert process.returncode == 1, process.stderr
     assert "the libascendcl.so of this process is not that of Fusion Attention" in process.stderr
 
+
 def test_switched_off(run_python):
     process = run_python("import torch\nx = torch.ones(3).npu()\nprint(x.cpu().sum().item())\nx + 1", check=False,
                          ASCEND_CPU_FALLBACK="off")
     assert process.stdout.split()[:1] == ["3.0"] and process.returncode != 0
+
 
 def test_wrong_value_of_the_switch(run_python):
     process = run_python("import torch", check=False, ASCEND_CPU_FALLBACK="maybe")
