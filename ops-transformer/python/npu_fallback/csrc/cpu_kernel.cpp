@@ -54,20 +54,21 @@ c10::TypePtr without_optional(const c10::TypePtr& type) {
     return optional ? optional->getElementType() : type;
 }
 
-template <class Element>
-c10::List<Element> list_to_cpu(const c10::IValue& list, bool written, Aliases& aliases) {
-    c10::List<Element> result;
-    const auto elements = list.toListRef();
-    result.reserve(elements.size());
-    aliases.reserve(elements.size());
-    for (const c10::IValue& element : elements) {
-        if (element.isTensor()) {
-            result.push_back(aliases.to_cpu(element.toTensor(), written));
-        } else {
-            result.push_back(Element());
-        }
+// Replaces the tensors of a list. Nearly always nobody else has it: then in place, otherwise a copy of it.
+template <class Replace>
+void replace_tensors(c10::IValue& value, Replace&& replace) {
+    c10::List<c10::IValue> list = std::move(value).toList();
+    if (list.use_count() > 1) list = list.copy();
+    for (size_t i = 0; i < list.size(); ++i) {
+        const c10::IValue element = list.extract(i);
+        if (element.isTensor()) list.set(i, c10::IValue(replace(element.toTensor())));
     }
-    return result;
+    value = std::move(list);
+}
+
+void list_to_cpu(c10::IValue& list, bool written, Aliases& aliases) {
+    aliases.reserve(list.toListRef().size());
+    replace_tensors(list, [&](const at::Tensor& tensor) { return aliases.to_cpu(tensor, written); });
 }
 
 void give_results(c10::IValue* results, size_t count, size_t host_result, Aliases& aliases, bool results_are_npu) {
@@ -77,12 +78,7 @@ void give_results(c10::IValue* results, size_t count, size_t host_result, Aliase
         if (value.isTensor()) {
             value = aliases.to_npu(value.toTensor(), results_are_npu);
         } else if (value.isTensorList()) {
-            c10::List<at::Tensor> list;
-            const auto elements = value.toListRef();
-            list.reserve(elements.size());
-            for (const c10::IValue& element : elements)
-                list.push_back(aliases.to_npu(element.toTensor(), results_are_npu));
-            value = std::move(list);
+            replace_tensors(value, [&](const at::Tensor& tensor) { return aliases.to_npu(tensor, results_are_npu); });
         }
     }
 }
@@ -104,12 +100,8 @@ CpuKernel::CpuKernel(const c10::FunctionSchema& schema)
         if (type->kind() == c10::TypeKind::DeviceObjType) kind = Kind::kDevice;
         if (type->kind() == c10::TypeKind::GeneratorType) kind = Kind::kGenerator;
         if (auto list = type->cast<c10::ListType>()) {
-            const c10::TypePtr& element = list->getElementType();
+            const c10::TypePtr element = without_optional(list->getElementType());
             if (element->kind() == c10::TypeKind::TensorType) kind = Kind::kTensorList;
-            if (element->kind() == c10::TypeKind::OptionalType &&
-                without_optional(element)->kind() == c10::TypeKind::TensorType) {
-                kind = Kind::kOptionalTensorList;
-            }
         }
         if (kind) arguments_.push_back({static_cast<uint16_t>(i), *kind, written});
     }
@@ -125,10 +117,7 @@ bool CpuKernel::take_arguments(c10::IValue* arguments, Aliases& aliases) const {
                 if (value.isTensor()) value = aliases.to_cpu(value.toTensor(), argument.written);
                 break;
             case Kind::kTensorList:
-                if (!value.isNone()) value = list_to_cpu<at::Tensor>(value, argument.written, aliases);
-                break;
-            case Kind::kOptionalTensorList:
-                if (!value.isNone()) value = list_to_cpu<std::optional<at::Tensor>>(value, argument.written, aliases);
+                if (!value.isNone()) list_to_cpu(value, argument.written, aliases);
                 break;
             case Kind::kDevice:
                 if (value.isNone() || value.toDevice().type() == kNpu) {

@@ -18,7 +18,7 @@ class CpuKernel final : public c10::OperatorKernel {
     void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack);
 
   private:
-    enum class Kind : uint8_t { kTensor, kTensorList, kOptionalTensorList, kDevice, kGenerator };
+    enum class Kind : uint8_t { kTensor, kTensorList, kDevice, kGenerator };
     struct Argument {
         uint16_t position;
         Kind kind;

@@ -44,8 +44,10 @@ bool is_fresh(const c10::SmallVector<int64_t, 5>& list) {
 
 void check_storage_layout() {
     TORCH_CHECK(c10::GetStorageImplCreate(kNpu) != nullptr, "npu_fallback: torch_npu is not loaded");
-    // What the factory leaves in a new storage is known, and different enough from member to member.
-    c10::Storage storage = make_npu_storage(c10::DataPtr(nullptr, c10::Device(kNpu, 0)), 0);
+    // What the factory leaves in a new storage is known, and different enough from member to member. With memory of some
+    // kind: for a storage without any, the factory would ask the device, of which there may be none.
+    static char memory;
+    c10::Storage storage = make_npu_storage(c10::DataPtr(&memory, c10::Device(kNpu, 0)), sizeof(memory));
     const Description& fresh = description_of(storage);
     bool agrees = is_fresh(fresh.base_sizes) && is_fresh(fresh.base_strides) && is_fresh(fresh.storage_sizes) &&
                   fresh.base_offset == 0 && fresh.origin_format == kFormatUndefined &&
