@@ -34,11 +34,23 @@ class Environment:
         return self._run("bash", "-c", f"set -eu; {script}", cwd=self.folder, env={"PATH": path, **variables})
 
 
-@pytest.fixture(scope="session")
-def environment(run, wheel, tmp_path_factory):
-    environment = Environment(run, tmp_path_factory.mktemp("wheel") / "an environment")
+def make_environment(run, folder, *wheels):
+    environment = Environment(run, folder)
     run(sys.executable, "-m", "venv", "--without-pip", environment.folder)
     (environment.site / "torch.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    # What is visible from the environment of the tests does not count as installed.
     run(sys.executable, "-m", "pip", "--python", environment.python, "--disable-pip-version-check", "install", "--no-index",
-        "--no-deps", wheel)
+        "--no-deps", "--ignore-installed", *wheels)
     return environment
+
+
+@pytest.fixture(scope="session")
+def environment(run, wheel, tmp_path_factory):
+    return make_environment(run, tmp_path_factory.mktemp("wheel") / "an environment", wheel)
+
+
+@pytest.fixture(scope="session")
+def environment_with_op_plugin(run, wheel, tmp_path_factory):
+    built = sorted((run.ROOT / "op-plugin/dist").glob("*.whl"))
+    assert built, "build the wheel of op-plugin with op-plugin/ci/build.sh"
+    return make_environment(run, tmp_path_factory.mktemp("wheels") / "an environment", wheel, *built)

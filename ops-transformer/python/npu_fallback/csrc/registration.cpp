@@ -17,6 +17,7 @@
 #include "npu_operators.h"
 #include "npu_storage.h"
 #include "task_queue.h"
+#include "unboxed.h"
 
 namespace npu_fallback {
 namespace {
@@ -171,7 +172,7 @@ void register_operator(torch::Library& library, torch::Library& autograd, const 
     // A view of npu memory is bookkeeping, for which torch_npu's own kernels need no library.
     if (stays_with_torch_npu(base_name) || returns_view(op.schema())) return;
     if (name.rfind("_thnn_fused_", 0) != 0) repair_autograd(autograd, name.c_str(), kernels);
-    if (!is_composition(name)) register_kernel(library, name.c_str(), op, kernels);
+    if (!is_composition(name) && !is_unboxed(name)) register_kernel(library, name.c_str(), op, kernels);
 }
 
 // On a real device its memory is not ours to touch. torch_npu, which is loaded next, takes the same library.
@@ -206,6 +207,7 @@ void install() {
         if (auto op = dispatcher.findSchema(name)) register_operator(aten, aten_autograd, *op);
     }
     register_compositions(aten, aten_autograd);
+    register_unboxed(aten);
     register_npu_operators(*library_for("npu", DispatchKey::PrivateUse1),
                            *library_for("npu", DispatchKey::AutogradPrivateUse1));
     installed = true;
