@@ -180,7 +180,7 @@ setup_python() {
             run "test packages" pip-packages pip_install pytest numpy pyyaml transformers wheel &&
             run "torch-npu" pip-torch-npu pip_install --no-deps torch-npu &&
             python_is_ready; } ||
-            fail "the Python packages of ci/constraints.txt could not be installed (torch-npu offers wheels for few Python versions; 3.11 is tested)."
+            fail "pip could not install the packages of ci/constraints.txt: it reaches no package index, or the index lacks a version (torch-npu has wheels for few Pythons; 3.11 is tested)."
     fi
     note "$("$PYTHON" --version) in $VENV with torch and torch-npu $(sed -n 's/^torch-npu==//p' "$ROOT/ci/constraints.txt")"
 }
