@@ -17,7 +17,7 @@ constexpr uint64_t kPage = 4096;
 // Stacks, the heap's bookkeeping and lazily bound symbols; far less than any workspace here.
 constexpr uint64_t kOtherPages = 32;
 
-// Memory that no page of was touched yet.
+// Memory of which no page was touched yet.
 class FreshMemory {
   public:
     explicit FreshMemory(uint64_t bytes) : bytes_(bytes) {

@@ -110,3 +110,31 @@ def test_bad_arguments():
         torch_npu.npu_swiglu(x, dim=1)
     with pytest.raises(RuntimeError, match="rotary_mode"):
         torch_npu.npu_rotary_mul(x, x, x, "quarter")
+    with pytest.raises(RuntimeError, match="input_dtype"):
+        torch_npu.npu_dtype_cast(x, torch.float16, torch.int8)
+
+
+@pytest.mark.parametrize("layout", ["BSND", "SBND", "BNSD", "TND"])
+def test_layouts_of_rotary(layout):
+    """cos and sin have one head, wherever the layout has its heads; key may have fewer heads than query."""
+    sizes = {"B": 2, "S": 4, "T": 5, "N": 3, "D": 8}
+    shape = [sizes[axis] for axis in layout]
+    one_head = [1 if axis == "N" else sizes[axis] for axis in layout]
+    x, other, cos, sin = numbers(*shape), numbers(*one_head) + 1, numbers(*one_head), numbers(*one_head) * 2
+    query, key = torch_npu.npu_apply_rotary_pos_emb(x.npu(), other.npu(), cos.npu(), sin.npu(), layout=layout)
+    torch.testing.assert_close(query.cpu(), rotary(x, cos, sin))
+    torch.testing.assert_close(key.cpu(), rotary(other, cos, sin))
+
+
+def test_bad_arguments_of_rotary_change_nothing():
+    x, cos = numbers(2, 4, 3, 8), numbers(2, 4, 1, 8).npu()
+    query, key = x.npu(), x.npu()
+    for change, text in [({"layout": "BSH"}, "layout should be BSND, SBND, BNSD or TND, but got BSH"),
+                         ({"layout": "TND"}, "query of shape"),
+                         ({"layout": "BNSD"}, "cos of shape"),
+                         ({"key": numbers(2, 5, 3, 8).npu()}, "key of shape"),
+                         ({"sin": numbers(2, 4, 1, 1).npu()}, "sin of shape"),
+                         ({"rotary_mode": "quarter"}, "rotary_mode should be half or interleave, but got quarter")]:
+        with pytest.raises(RuntimeError, match=text):
+            torch_npu.npu_apply_rotary_pos_emb(**{"query": query, "key": key, "cos": cos, "sin": cos, **change})
+    assert torch.equal(query.cpu(), x) and torch.equal(key.cpu(), x)

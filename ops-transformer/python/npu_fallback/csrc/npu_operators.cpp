@@ -128,10 +128,14 @@ Tensor silu_backward(const Tensor& grad, const Tensor& input, const Tensor& /*re
 
 // ---- Rotary embedding ---------------------------------------------------------------------------
 
-// (x1, x2) -> (-x2, x1) with the halves of the last dimension, or its neighbours, as x1 and x2.
-Tensor quarter_turn(const Tensor& tensor, std::string_view mode) {
+void check_rotation(const Tensor& tensor, std::string_view mode) {
     TORCH_CHECK(mode == "half" || mode == "interleave", "rotary_mode should be half or interleave, but got ", mode);
     TORCH_CHECK(tensor.size(-1) % 2 == 0, "rotary embedding of the odd head dimension ", tensor.size(-1));
+}
+
+// (x1, x2) -> (-x2, x1) with the halves of the last dimension, or its neighbours, as x1 and x2.
+Tensor quarter_turn(const Tensor& tensor, std::string_view mode) {
+    check_rotation(tensor, mode);
     if (mode == "half") {
         const auto parts = tensor.chunk(2, -1);
         return at::cat({-parts[1], parts[0]}, -1);
@@ -157,9 +161,30 @@ std::tuple<Tensor, Tensor, Tensor> rotary_mul_backward(const Tensor& grad, const
     return {grad_input.to(input.scalar_type()), grad_r1.to(r1.scalar_type()), grad_r2.to(r2.scalar_type())};
 }
 
-// Changes query and key in place, as documented, and returns them.
+// The axis of the heads, along which cos and sin have size 1.
+int64_t head_axis(std::string_view layout) {
+    TORCH_CHECK(layout == "BSND" || layout == "SBND" || layout == "BNSD" || layout == "TND",
+                "layout should be BSND, SBND, BNSD or TND, but got ", layout);
+    return static_cast<int64_t>(layout.find('N'));
+}
+
+// Changes query and key in place, as documented, and returns them; so everything is checked before.
 std::tuple<Tensor, Tensor> apply_rotary_pos_emb(const Tensor& query, const Tensor& key, const Tensor& cos,
-                                                const Tensor& sin, std::string_view /*layout*/, std::string_view mode) {
+                                                const Tensor& sin, std::string_view layout, std::string_view mode) {
+    const int64_t axis = head_axis(layout);
+    check_rotation(query, mode);
+    TORCH_CHECK(query.dim() == static_cast<int64_t>(layout.size()), "query of shape ", query.sizes(),
+                " does not have layout ", layout);
+    // Sizes are those of query, but for the number of heads.
+    const auto check_sizes = [&](const Tensor& tensor, const char* name, std::optional<int64_t> heads) {
+        auto sizes = query.sizes().vec();
+        if (tensor.dim() == query.dim()) sizes[axis] = heads.value_or(tensor.size(axis));
+        TORCH_CHECK(tensor.sizes() == sizes, name, " of shape ", tensor.sizes(), " does not fit query of shape ",
+                    query.sizes(), " in layout ", layout);
+    };
+    check_sizes(key, "key", std::nullopt);
+    check_sizes(cos, "cos", 1);
+    check_sizes(sin, "sin", 1);
     for (const Tensor& tensor : {query, key}) tensor.copy_(rotary_mul(tensor, cos, sin, mode, std::nullopt));
     return {query, key};
 }
@@ -170,7 +195,10 @@ Tensor cast_to_type(const Tensor& input, at::ScalarType type) {
     return input.to(type);
 }
 
-Tensor cast_to_code(const Tensor& input, int64_t code, std::optional<int64_t> /*input_dtype*/) {
+Tensor cast_to_code(const Tensor& input, int64_t code, std::optional<int64_t> input_dtype) {
+    const auto type = static_cast<int64_t>(input.scalar_type());
+    TORCH_CHECK_NOT_IMPLEMENTED(input_dtype.value_or(type) == type, "npu_dtype_cast: input_dtype ", *input_dtype,
+                                " is not the type of the input, ", type);
     TORCH_CHECK_NOT_IMPLEMENTED(code >= 0 && code < static_cast<int64_t>(at::ScalarType::Undefined),
                                 "npu_dtype_cast: type ", code, " is not a type of PyTorch");
     return input.to(static_cast<at::ScalarType>(code));
