@@ -1,5 +1,5 @@
-// swa_forward and swa_backward under autograd: there is no link between the two, so differentiating either is an error that
-// says so. Without these kernels PyTorch would return tensors that require a gradient and then leave it out.
+// swa_forward and swa_backward under autograd: there is no link between the two, so differentiating either is an error
+// that says so. Without these kernels PyTorch would return tensors that require a gradient and then leave it out.
 
 #include <string>
 #include <utility>
@@ -37,9 +37,10 @@ void run_without_derivative(const c10::OperatorHandle& op, c10::DispatchKeySet k
     if (!wants_gradient) return;
 
     const bool is_forward = op.schema().name() == "npu::swa_forward";
-    std::string message = is_forward ? "swa_forward is not differentiable: call swa_backward"
-                                     : "swa_backward is not differentiable";
-    auto error = c10::make_intrusive<torch::autograd::Error>(std::move(message), torch::autograd::collect_next_edges(inputs));
+    std::string message =
+        is_forward ? "swa_forward is not differentiable: call swa_backward" : "swa_backward is not differentiable";
+    auto error =
+        c10::make_intrusive<torch::autograd::Error>(std::move(message), torch::autograd::collect_next_edges(inputs));
     for (const at::Tensor& output : last_tensors(*stack, op.schema().returns().size())) {
         torch::autograd::set_history(output, error);
     }

@@ -28,9 +28,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> minimal_attention(const at::Tenso
     int64_t heads = query.size(1);
     int64_t inner_precise = 0;
     int64_t sparse_mode = 0;
-    EXEC_NPU_CMD_EXT(aclnnFlashAttentionScore, query, key, value, absent, absent, absent, absent, no_prefix, scale, keep_prob,
-                     no_limit, no_limit, heads, layout_text, inner_precise, sparse_mode, softmax_max, softmax_sum,
-                     softmax_out, out);
+    EXEC_NPU_CMD_EXT(aclnnFlashAttentionScore, query, key, value, absent, absent, absent, absent, no_prefix, scale,
+                     keep_prob, no_limit, no_limit, heads, layout_text, inner_precise, sparse_mode, softmax_max,
+                     softmax_sum, softmax_out, out);
     return {out, softmax_max, softmax_sum};
 }
 
@@ -38,6 +38,8 @@ TORCH_LIBRARY_FRAGMENT(npu, m) {
     m.def("minimal_attention(Tensor query, Tensor key, Tensor value, float scale) -> (Tensor, Tensor, Tensor)");
 }
 
-TORCH_LIBRARY_IMPL(npu, PrivateUse1, m) { m.impl("minimal_attention", &minimal_attention); }
+TORCH_LIBRARY_IMPL(npu, PrivateUse1, m) {
+    m.impl("minimal_attention", &minimal_attention);
+}
 
 }  // namespace

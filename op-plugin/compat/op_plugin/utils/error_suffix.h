@@ -15,16 +15,26 @@ namespace op_plugin {
 
 inline const char* error_text(ErrCode code) {
     switch (code) {
-        case ErrCode::PARAM: return "invalid parameter";
-        case ErrCode::TYPE: return "invalid type";
-        case ErrCode::VALUE: return "invalid value";
-        case ErrCode::PTR: return "invalid pointer";
-        case ErrCode::INTERNAL: return "internal error";
-        case ErrCode::MEMORY: return "memory error";
-        case ErrCode::NOT_SUPPORT: return "feature not supported";
-        case ErrCode::NOT_FOUND: return "resource not found";
-        case ErrCode::ACL: return "call acl api failed";
-        default: return "error";
+        case ErrCode::PARAM:
+            return "invalid parameter";
+        case ErrCode::TYPE:
+            return "invalid type";
+        case ErrCode::VALUE:
+            return "invalid value";
+        case ErrCode::PTR:
+            return "invalid pointer";
+        case ErrCode::INTERNAL:
+            return "internal error";
+        case ErrCode::MEMORY:
+            return "memory error";
+        case ErrCode::NOT_SUPPORT:
+            return "feature not supported";
+        case ErrCode::NOT_FOUND:
+            return "resource not found";
+        case ErrCode::ACL:
+            return "call acl api failed";
+        default:
+            return "error";
     }
 }
 
@@ -40,8 +50,8 @@ inline std::string error_suffix(ErrCode code) {
     std::strftime(time, sizeof time, "%Y-%m-%d-%H:%M:%S", &local);
 
     char line[256];
-    std::snprintf(line, sizeof line, "\n[ERROR] %s (PID:%d, Device:%d, RankID:%s) ERR01%03d OPS %s", time, getpid(), device,
-                  rank == nullptr ? "-1" : rank, static_cast<int>(code), error_text(code));
+    std::snprintf(line, sizeof line, "\n[ERROR] %s (PID:%d, Device:%d, RankID:%s) ERR01%03d OPS %s", time, getpid(),
+                  device, rank == nullptr ? "-1" : rank, static_cast<int>(code), error_text(code));
     return line;
 }
 

@@ -1,8 +1,8 @@
 // Stands in for the header of this name when op-plugin sources are built against the torch-npu wheel.
 //
-// The wheel ships the real header too, but what its macros call is not exported from libtorch_npu.so. Only the parts below
-// EXEC_NPU_CMD_EXT are; the classic names are made of those here, so that a source file reads like op-plugin's own and builds
-// inside op-plugin as well.
+// The wheel ships the real header too, but what its macros call is not exported from libtorch_npu.so. Only the parts
+// below EXEC_NPU_CMD_EXT are; the classic names are made of those here, so that a source file reads like op-plugin's
+// own and builds inside op-plugin as well.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace op_plugin {
 
 // The two functions of an aclnn operator, looked up once.
 class AclnnOperator {
-public:
+  public:
     AclnnOperator(const char* name, const char* plan_name) : name_(name) { GetApiFunc(name, plan_name, run_, plan_); }
 
-    // Plans on this thread and leaves running to the task queue. Unlike EXEC_NPU_CMD_EXT it looks at the code of the first
-    // phase: there a refused argument would reach the second phase without an executor, and its text be buried.
+    // Plans on this thread and leaves running to the task queue. Unlike EXEC_NPU_CMD_EXT it looks at the code of the
+    // first phase: there a refused argument would reach the second phase without an executor, and its text be buried.
     template <typename... Arguments>
     void operator()(Arguments&... arguments) const {
         InitExecCommonCtx();
@@ -52,7 +52,7 @@ public:
         UnInitExecCommonCtx();
     }
 
-private:
+  private:
     [[noreturn]] void refuse(int code) const {
         const char* recent = c10_npu::c10_npu_get_error_message();
         const std::string text = recent == nullptr ? "" : recent;  // a copy: the suffix asks the runtime again
@@ -68,14 +68,14 @@ private:
 
 // In queue mode 2 both phases belong to the queue's thread: a workspace taken here could be gone when its turn comes.
 #undef EXEC_NPU_CMD
-#define EXEC_NPU_CMD(aclnn_api, ...)                                                             \
-    do {                                                                                         \
-        if (OpApiGetTaskQueueEnable() == 2) {                                                    \
-            EXEC_NPU_CMD_V2_EXT(aclnn_api, __VA_ARGS__);                                         \
-        } else {                                                                                 \
+#define EXEC_NPU_CMD(aclnn_api, ...)                                                              \
+    do {                                                                                          \
+        if (OpApiGetTaskQueueEnable() == 2) {                                                     \
+            EXEC_NPU_CMD_V2_EXT(aclnn_api, __VA_ARGS__);                                          \
+        } else {                                                                                  \
             static const op_plugin::AclnnOperator run(#aclnn_api, #aclnn_api "GetWorkspaceSize"); \
-            run(__VA_ARGS__);                                                                    \
-        }                                                                                        \
+            run(__VA_ARGS__);                                                                     \
+        }                                                                                         \
     } while (false)
 
 #undef EXEC_NPU_NO_FORMAT_CHECK_CMD

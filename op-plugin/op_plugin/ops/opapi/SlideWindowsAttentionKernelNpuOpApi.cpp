@@ -1,5 +1,5 @@
-// swa_forward and swa_backward: npu_fusion_attention's forward and gradient as two functions of their own, without an autograd
-// link, for sparse modes 0 (no mask, or an explicit one) and 4 (a band: the sliding window) only.
+// swa_forward and swa_backward: npu_fusion_attention's forward and gradient as two functions of their own, without an
+// autograd link, for sparse modes 0 (no mask, or an explicit one) and 4 (a band: the sliding window) only.
 //
 // Which aclnn operator does the work:
 //                                  forward                          backward
@@ -30,11 +30,11 @@ namespace {
 
 enum SparseMode : int64_t { NO_MASK = 0, BAND = 4 };  // the two of the operator's nine modes that are on offer
 
-constexpr int64_t kBandTokens = 16 * 1024;        // longer packed batches always use the band
-constexpr int64_t kCompressedMask = 2048;         // rows and columns of the mask that stands for a band
+constexpr int64_t kBandTokens = 16 * 1024;  // longer packed batches always use the band
+constexpr int64_t kCompressedMask = 2048;   // rows and columns of the mask that stands for a band
 constexpr int64_t kLongestSequence = 1024 * 1024;
-constexpr int64_t kStatisticCopies = 8;           // each maximum and sum fills a block of 32 bytes
-constexpr uint64_t kRandomNumbers = 10;           // what a dropout mask takes from the generator
+constexpr int64_t kStatisticCopies = 8;  // each maximum and sum fills a block of 32 bytes
+constexpr uint64_t kRandomNumbers = 10;  // what a dropout mask takes from the generator
 
 std::string upper_case(c10::string_view text) {
     std::string result(text);
@@ -135,14 +135,15 @@ void check(const Attention& a) {
     check_lengths(a);
 }
 
-// Long packed batches use the band whatever the caller asked for, in both directions alike, so that a backward call with the
-// arguments of the forward call belongs to it.
+// Long packed batches use the band whatever the caller asked for, in both directions alike, so that a backward call
+// with the arguments of the forward call belongs to it.
 void force_band(Attention& a) {
     if (!a.packed() || a.query.size(0) <= kBandTokens || a.sparse_mode == BAND) return;
     if (a.atten_mask.defined()) {
         const auto sizes = a.atten_mask.sizes();
         const bool compressed = sizes.size() >= 2 && a.atten_mask.numel() == kCompressedMask * kCompressedMask &&
-                                sizes[sizes.size() - 1] == kCompressedMask && sizes[sizes.size() - 2] == kCompressedMask;
+                                sizes[sizes.size() - 1] == kCompressedMask &&
+                                sizes[sizes.size() - 2] == kCompressedMask;
         TORCH_CHECK(compressed, "T > ", kBandTokens, " forces sparse_mode 4, which needs atten_mask of shape [",
                     kCompressedMask, ", ", kCompressedMask, "], but got ", sizes, OPS_ERROR(ErrCode::PARAM));
     } else {
@@ -171,7 +172,8 @@ int64_t count_pairs(const Attention& a) {
 std::pair<int64_t, int64_t> next_seed_and_offset() {
     auto generator = at_npu::detail::getDefaultNPUGenerator();
     std::lock_guard<std::mutex> lock(generator.mutex());
-    const auto [seed, offset] = at::check_generator<at_npu::NPUGeneratorImpl>(generator)->philox_engine_inputs(kRandomNumbers);
+    const auto [seed, offset] =
+        at::check_generator<at_npu::NPUGeneratorImpl>(generator)->philox_engine_inputs(kRandomNumbers);
     return {static_cast<int64_t>(seed), static_cast<int64_t>(offset)};
 }
 
@@ -180,7 +182,8 @@ at::Tensor make_drop_mask(const Attention& a, int64_t pairs, int64_t seed, int64
     return at_npu::native::custom_ops::_npu_dropout_gen_mask(a.query, {pairs}, drop_prob, seed, offset, parallel, sync);
 }
 
-// The head dimension of value, which the result has. BSH and SBH do not show it: it follows from the head dimension of query.
+// The head dimension of value, which the result has. BSH and SBH do not show it: it follows from the head dimension of
+// query.
 int64_t value_dim(const Attention& a) {
     if (a.layout != "BSH" && a.layout != "SBH") return a.value.size(-1);
     const int64_t head_dim = a.query.size(2) / a.head_num;
@@ -198,7 +201,8 @@ at::Tensor make_output(const Attention& a) {
 at::Tensor make_statistic(const Attention& a) {
     const auto options = a.query.options().dtype(at::kFloat);
     if (a.packed()) {
-        return npu_preparation::apply_tensor_without_format({a.query.size(0), a.query.size(1), kStatisticCopies}, options);
+        return npu_preparation::apply_tensor_without_format({a.query.size(0), a.query.size(1), kStatisticCopies},
+                                                            options);
     }
     const Extents extents = extents_of(a);
     return npu_preparation::apply_tensor_without_format(
@@ -210,37 +214,41 @@ at::Tensor make_empty(const at::Tensor& like) {
 }
 
 // How the statistics of packed sequences lie, in the operators' words.
-std::string statistic_layout(const Attention& a) { return a.softmax_layout.empty() ? "" : "same_as_input"; }
+std::string statistic_layout(const Attention& a) {
+    return a.softmax_layout.empty() ? "" : "same_as_input";
+}
 
-void run_forward(Attention& a, at::Tensor& softmax_max, at::Tensor& softmax_sum, at::Tensor& softmax_out, at::Tensor& out) {
+void run_forward(Attention& a, at::Tensor& softmax_max, at::Tensor& softmax_sum, at::Tensor& softmax_out,
+                 at::Tensor& out) {
     Unused unused;
     std::string statistics = statistic_layout(a);
     char* layout = a.layout.data();
     char* softmax_layout = statistics.data();
     if (a.packed() && a.sink.defined()) {
-        EXEC_NPU_CMD(aclnnFlashAttentionVarLenScoreV5, a.query, unused.rope, a.key, unused.rope, a.value, a.pse, a.drop_mask,
-                     a.padding_mask, a.atten_mask, a.sink, a.prefix, a.query_ends, a.key_ends, unused.start_index,
-                     unused.start_index, a.scale, a.keep_prob, a.pre_tokens, a.next_tokens, a.head_num, layout,
-                     a.inner_precise, a.sparse_mode, unused.pse_type, softmax_layout, softmax_max, softmax_sum, softmax_out,
-                     out);
+        EXEC_NPU_CMD(aclnnFlashAttentionVarLenScoreV5, a.query, unused.rope, a.key, unused.rope, a.value, a.pse,
+                     a.drop_mask, a.padding_mask, a.atten_mask, a.sink, a.prefix, a.query_ends, a.key_ends,
+                     unused.start_index, unused.start_index, a.scale, a.keep_prob, a.pre_tokens, a.next_tokens,
+                     a.head_num, layout, a.inner_precise, a.sparse_mode, unused.pse_type, softmax_layout, softmax_max,
+                     softmax_sum, softmax_out, out);
     } else if (a.packed() && !statistics.empty()) {
         EXEC_NPU_CMD(aclnnFlashAttentionVarLenScoreV4, a.query, a.key, a.value, a.pse, a.drop_mask, a.padding_mask,
-                     a.atten_mask, a.prefix, a.query_ends, a.key_ends, a.scale, a.keep_prob, a.pre_tokens, a.next_tokens,
-                     a.head_num, layout, a.inner_precise, a.sparse_mode, softmax_layout, softmax_max, softmax_sum,
-                     softmax_out, out);
+                     a.atten_mask, a.prefix, a.query_ends, a.key_ends, a.scale, a.keep_prob, a.pre_tokens,
+                     a.next_tokens, a.head_num, layout, a.inner_precise, a.sparse_mode, softmax_layout, softmax_max,
+                     softmax_sum, softmax_out, out);
     } else if (a.packed()) {
         EXEC_NPU_CMD(aclnnFlashAttentionVarLenScore, a.query, a.key, a.value, a.pse, a.drop_mask, a.padding_mask,
-                     a.atten_mask, a.prefix, a.query_ends, a.key_ends, a.scale, a.keep_prob, a.pre_tokens, a.next_tokens,
-                     a.head_num, layout, a.inner_precise, a.sparse_mode, softmax_max, softmax_sum, softmax_out, out);
+                     a.atten_mask, a.prefix, a.query_ends, a.key_ends, a.scale, a.keep_prob, a.pre_tokens,
+                     a.next_tokens, a.head_num, layout, a.inner_precise, a.sparse_mode, softmax_max, softmax_sum,
+                     softmax_out, out);
     } else if (a.sink.defined()) {
-        EXEC_NPU_CMD(aclnnFlashAttentionScoreV3, a.query, a.key, a.value, a.pse, a.drop_mask, a.padding_mask, a.atten_mask,
-                     a.sink, a.prefix, unused.start_index, unused.start_index, a.scale, a.keep_prob, a.pre_tokens,
-                     a.next_tokens, a.head_num, layout, a.inner_precise, a.sparse_mode, unused.pse_type, softmax_max,
-                     softmax_sum, softmax_out, out);
+        EXEC_NPU_CMD(aclnnFlashAttentionScoreV3, a.query, a.key, a.value, a.pse, a.drop_mask, a.padding_mask,
+                     a.atten_mask, a.sink, a.prefix, unused.start_index, unused.start_index, a.scale, a.keep_prob,
+                     a.pre_tokens, a.next_tokens, a.head_num, layout, a.inner_precise, a.sparse_mode, unused.pse_type,
+                     softmax_max, softmax_sum, softmax_out, out);
     } else {
-        EXEC_NPU_CMD(aclnnFlashAttentionScore, a.query, a.key, a.value, a.pse, a.drop_mask, a.padding_mask, a.atten_mask,
-                     a.prefix, a.scale, a.keep_prob, a.pre_tokens, a.next_tokens, a.head_num, layout, a.inner_precise,
-                     a.sparse_mode, softmax_max, softmax_sum, softmax_out, out);
+        EXEC_NPU_CMD(aclnnFlashAttentionScore, a.query, a.key, a.value, a.pse, a.drop_mask, a.padding_mask,
+                     a.atten_mask, a.prefix, a.scale, a.keep_prob, a.pre_tokens, a.next_tokens, a.head_num, layout,
+                     a.inner_precise, a.sparse_mode, softmax_max, softmax_sum, softmax_out, out);
     }
 }
 
@@ -267,9 +275,8 @@ Gradients make_gradients(const Attention& a) {
     const auto like = [](const at::Tensor& tensor) { return npu_preparation::apply_tensor_without_format(tensor); };
     Gradients d{like(a.query), like(a.key), like(a.value)};
     d.pse = a.pse.defined() ? like(a.pse) : make_empty(a.query);
-    d.sink = a.sink.defined()
-                 ? like(a.sink)
-                 : npu_preparation::apply_tensor_without_format({0}, a.query.options().dtype(at::kFloat));
+    d.sink = a.sink.defined() ? like(a.sink)
+                              : npu_preparation::apply_tensor_without_format({0}, a.query.options().dtype(at::kFloat));
     d.query_rope = make_empty(a.query);
     d.key_rope = make_empty(a.key);
     return d;
@@ -281,11 +288,12 @@ void run_backward(Attention& a, ForwardResults& f, Gradients& d) {
     char* layout = a.layout.data();
     char* softmax_layout = statistics.data();
     if (a.packed() && a.sink.defined()) {
-        EXEC_NPU_CMD(aclnnFlashAttentionUnpaddingScoreGradV5, a.query, unused.rope, a.key, unused.rope, a.value, f.dy, a.pse,
-                     a.drop_mask, a.padding_mask, a.atten_mask, f.softmax_max, f.softmax_sum, f.softmax_in, f.attention_in,
-                     a.sink, a.prefix, a.query_ends, a.key_ends, unused.start_index, unused.start_index, a.scale,
-                     a.keep_prob, a.pre_tokens, a.next_tokens, a.head_num, layout, a.inner_precise, a.sparse_mode,
-                     unused.pse_type, softmax_layout, d.query, d.query_rope, d.key, d.key_rope, d.value, d.pse, d.sink);
+        EXEC_NPU_CMD(aclnnFlashAttentionUnpaddingScoreGradV5, a.query, unused.rope, a.key, unused.rope, a.value, f.dy,
+                     a.pse, a.drop_mask, a.padding_mask, a.atten_mask, f.softmax_max, f.softmax_sum, f.softmax_in,
+                     f.attention_in, a.sink, a.prefix, a.query_ends, a.key_ends, unused.start_index, unused.start_index,
+                     a.scale, a.keep_prob, a.pre_tokens, a.next_tokens, a.head_num, layout, a.inner_precise,
+                     a.sparse_mode, unused.pse_type, softmax_layout, d.query, d.query_rope, d.key, d.key_rope, d.value,
+                     d.pse, d.sink);
     } else if (a.packed() && !statistics.empty()) {
         EXEC_NPU_CMD(aclnnFlashAttentionUnpaddingScoreGradV4, a.query, a.key, a.value, f.dy, a.pse, a.drop_mask,
                      a.padding_mask, a.atten_mask, f.softmax_max, f.softmax_sum, f.softmax_in, f.attention_in, a.prefix,
@@ -299,30 +307,45 @@ void run_backward(Attention& a, ForwardResults& f, Gradients& d) {
     } else if (a.sink.defined()) {
         EXEC_NPU_CMD(aclnnFlashAttentionScoreGradV3, a.query, a.key, a.value, f.dy, a.pse, a.drop_mask, a.padding_mask,
                      a.atten_mask, f.softmax_max, f.softmax_sum, f.softmax_in, f.attention_in, a.sink, a.prefix,
-                     unused.start_index, unused.start_index, a.scale, a.keep_prob, a.pre_tokens, a.next_tokens, a.head_num,
-                     layout, a.inner_precise, a.sparse_mode, unused.pse_type, d.query, d.key, d.value, d.pse, d.sink);
+                     unused.start_index, unused.start_index, a.scale, a.keep_prob, a.pre_tokens, a.next_tokens,
+                     a.head_num, layout, a.inner_precise, a.sparse_mode, unused.pse_type, d.query, d.key, d.value,
+                     d.pse, d.sink);
     } else {
         EXEC_NPU_CMD(aclnnFlashAttentionScoreGrad, a.query, a.key, a.value, f.dy, a.pse, a.drop_mask, a.padding_mask,
                      a.atten_mask, f.softmax_max, f.softmax_sum, f.softmax_in, f.attention_in, a.prefix, a.scale,
-                     a.keep_prob, a.pre_tokens, a.next_tokens, a.head_num, layout, a.inner_precise, a.sparse_mode, d.query,
-                     d.key, d.value, d.pse);
+                     a.keep_prob, a.pre_tokens, a.next_tokens, a.head_num, layout, a.inner_precise, a.sparse_mode,
+                     d.query, d.key, d.value, d.pse);
     }
 }
 
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t> swa_forward(
-    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num, c10::string_view input_layout,
-    const c10::optional<at::Tensor>& pse, const c10::optional<at::Tensor>& padding_mask,
-    const c10::optional<at::Tensor>& atten_mask, double scale, double keep_prob, int64_t pre_tockens, int64_t next_tockens,
-    int64_t inner_precise, at::OptionalIntArrayRef prefix, at::OptionalIntArrayRef actual_seq_qlen,
-    at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode, bool gen_mask_parallel, bool sync,
-    c10::string_view softmax_layout, const c10::optional<at::Tensor>& sink) {
-    Attention a{query, key, value, head_num, upper_case(input_layout), upper_case(softmax_layout),
-                pse.value_or(at::Tensor()), padding_mask.value_or(at::Tensor()), atten_mask.value_or(at::Tensor()),
-                sink.value_or(at::Tensor()), scale, keep_prob, pre_tockens, next_tockens, inner_precise,
-                prefix.value_or(at::IntArrayRef{}), actual_seq_qlen.value_or(at::IntArrayRef{}),
-                actual_seq_kvlen.value_or(at::IntArrayRef{}), sparse_mode};
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num,
+    c10::string_view input_layout, const c10::optional<at::Tensor>& pse, const c10::optional<at::Tensor>& padding_mask,
+    const c10::optional<at::Tensor>& atten_mask, double scale, double keep_prob, int64_t pre_tockens,
+    int64_t next_tockens, int64_t inner_precise, at::OptionalIntArrayRef prefix,
+    at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
+    bool gen_mask_parallel, bool sync, c10::string_view softmax_layout, const c10::optional<at::Tensor>& sink) {
+    Attention a{query,
+                key,
+                value,
+                head_num,
+                upper_case(input_layout),
+                upper_case(softmax_layout),
+                pse.value_or(at::Tensor()),
+                padding_mask.value_or(at::Tensor()),
+                atten_mask.value_or(at::Tensor()),
+                sink.value_or(at::Tensor()),
+                scale,
+                keep_prob,
+                pre_tockens,
+                next_tockens,
+                inner_precise,
+                prefix.value_or(at::IntArrayRef{}),
+                actual_seq_qlen.value_or(at::IntArrayRef{}),
+                actual_seq_kvlen.value_or(at::IntArrayRef{}),
+                sparse_mode};
     check(a);
     force_band(a);
 
@@ -348,14 +371,29 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> swa_backw
     const c10::optional<at::Tensor>& atten_mask, const c10::optional<at::Tensor>& softmax_max,
     const c10::optional<at::Tensor>& softmax_sum, const c10::optional<at::Tensor>& softmax_in,
     const c10::optional<at::Tensor>& attention_in, double scale_value, double keep_prob, int64_t pre_tockens,
-    int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
-    at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
-    bool gen_mask_parallel, bool sync, c10::string_view softmax_layout, const c10::optional<at::Tensor>& sink) {
-    Attention a{query, key, value, head_num, upper_case(input_layout), upper_case(softmax_layout),
-                pse.value_or(at::Tensor()), padding_mask.value_or(at::Tensor()), atten_mask.value_or(at::Tensor()),
-                sink.value_or(at::Tensor()), scale_value, keep_prob, pre_tockens, next_tockens, inner_precise,
-                prefix.value_or(at::IntArrayRef{}), actual_seq_qlen.value_or(at::IntArrayRef{}),
-                actual_seq_kvlen.value_or(at::IntArrayRef{}), sparse_mode};
+    int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels,
+    at::OptionalIntArrayRef prefix, at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen,
+    int64_t sparse_mode, bool gen_mask_parallel, bool sync, c10::string_view softmax_layout,
+    const c10::optional<at::Tensor>& sink) {
+    Attention a{query,
+                key,
+                value,
+                head_num,
+                upper_case(input_layout),
+                upper_case(softmax_layout),
+                pse.value_or(at::Tensor()),
+                padding_mask.value_or(at::Tensor()),
+                atten_mask.value_or(at::Tensor()),
+                sink.value_or(at::Tensor()),
+                scale_value,
+                keep_prob,
+                pre_tockens,
+                next_tockens,
+                inner_precise,
+                prefix.value_or(at::IntArrayRef{}),
+                actual_seq_qlen.value_or(at::IntArrayRef{}),
+                actual_seq_kvlen.value_or(at::IntArrayRef{}),
+                sparse_mode};
     check(a);
     check_rank(dy, "dy");
     force_band(a);
