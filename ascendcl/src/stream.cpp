@@ -63,6 +63,25 @@ void prepare_default_stream() noexcept {
     }
 }
 
+aclrtStream thread_stream() noexcept {
+    struct Owner {
+        std::shared_ptr<Stream> stream;
+        ~Owner() {
+            if (stream != nullptr) runtime().streams.remove(*stream);
+        }
+    };
+    static thread_local Owner owner;
+    try {
+        if (owner.stream == nullptr) {
+            require_device("the default device", 0);
+            owner.stream = make_stream(0, 0, 0, false);
+        }
+        return owner.stream->handle;
+    } catch (...) {
+        return nullptr;
+    }
+}
+
 }  // namespace ascendcl
 
 aclError aclrtCreateStream(aclrtStream* stream) {

@@ -308,6 +308,25 @@ TEST_F(StreamTest, SubmitRefusesADeadStream) {
     EXPECT_EQ(take_errors(), "");  // the text is the caller's to queue
 }
 
+TEST_F(StreamTest, AThreadHasAStreamOfItsOwn) {
+    const aclrtStream mine = ascendcl::thread_stream();
+    ASSERT_NE(mine, nullptr);
+    EXPECT_EQ(ascendcl::thread_stream(), mine);
+    aclrtStream other = nullptr;
+    std::thread([&] {
+        other = ascendcl::thread_stream();  // without a context
+        aclrtContext context = nullptr;
+        EXPECT_NE(aclrtGetCurrentContext(&context), ACL_SUCCESS);
+        take_errors();
+        EXPECT_EQ(aclrtSynchronizeStream(other), ACL_SUCCESS);
+    }).join();
+    EXPECT_NE(other, nullptr);
+    EXPECT_NE(other, mine);
+    EXPECT_EQ(aclrtSynchronizeStream(mine), ACL_SUCCESS);
+    EXPECT_NE(aclrtSynchronizeStream(other), ACL_SUCCESS);  // it ended with its thread
+    take_errors();
+}
+
 // As frameworks do: a pool of streams, made and used from several threads.
 TEST_F(StreamTest, ManyStreamsOnManyThreads) {
     std::vector<std::thread> threads;

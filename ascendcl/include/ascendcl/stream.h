@@ -25,4 +25,9 @@ ASCENDCL_API aclError submit(aclrtStream stream, TaskRef task, std::string& prob
 // For callers that must not allocate in submit(), which also reports when there is no such stream.
 ASCENDCL_API void prepare_default_stream() noexcept;
 
+// A stream of device 0 that belongs to the calling thread and ends with it, whatever contexts the thread has: for host
+// frameworks whose threads run operators on the host's own memory and must not wait for each other. Made at the thread's
+// first call; nullptr, which submit() takes as the default stream, when it cannot be made.
+ASCENDCL_API aclrtStream thread_stream() noexcept;
+
 }  // namespace ascendcl
