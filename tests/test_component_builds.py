@@ -5,6 +5,7 @@ only. For the last test that copy is moved away: installed programs must not nee
 """
 
 import filecmp
+import importlib.util
 import os
 import shutil
 import sys
@@ -67,7 +68,8 @@ def opbase(run, sources, home):
 @pytest.fixture(scope="session")
 def ops_transformer(run, sources, home, opbase):
     return build(run, sources / "ops-transformer", home,
-                 ["-DASCEND_CANN_PACKAGE_PATH=~/.local/cann-op", "-DOPBASE_INSTALL_PATH=~/.local/cann-op"])
+                 ["-DASCEND_CANN_PACKAGE_PATH=~/.local/cann-op", "-DOPBASE_INSTALL_PATH=~/.local/cann-op",
+                  f"-DFUSION_PYTHON={sys.executable}"])
 
 
 def test_opbase_installs_with_the_runtime(home, opbase):
@@ -92,6 +94,31 @@ def test_build_folder_has_every_name(run, ops_transformer):
         library = ops_transformer / "lib" / name
         assert library.exists(), name
         run(sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1]).aclnnFlashAttentionScore", library)
+
+
+FIRST_CALL = """
+import sys
+import torch
+
+sys.path.insert(0, "{lib}")
+from ops_transformer import flash_attention
+
+q, k, v = (torch.randn(1, 8, 512, 64, device="{device}", dtype=torch.float16) for _ in range(3))
+out = flash_attention(q, k, v, scale=1.0 / 8.0)
+print(out.shape, out.dtype, out.device)
+"""
+
+
+def test_python_package_of_the_build_folder(run, home, ops_transformer, tmp_path):
+    """As the instructions have it: nothing installed but opbase, whose set_env.sh was sourced; and on the CPU without even that."""
+    script = tmp_path / "first.py"
+    script.write_text(FIRST_CALL.format(lib=ops_transformer / "lib", device="cpu"))
+    done = run(sys.executable, script, env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+    assert done.stdout == "torch.Size([1, 8, 512, 64]) torch.float16 cpu\n"
+    if importlib.util.find_spec("torch_npu"):
+        script.write_text(FIRST_CALL.format(lib=ops_transformer / "lib", device="npu"))
+        done = run.sourced(home / ".local/cann-op", f'"{sys.executable}" "{script}"')
+        assert done.stdout.splitlines()[-1] == "torch.Size([1, 8, 512, 64]) torch.float16 npu:0"
 
 
 def test_everything_works_without_the_sources(run, sources, home, ops_transformer, tmp_path):

@@ -1,5 +1,26 @@
-"""Fusion Attention for Python: what torch-npu finds in place of an Ascend toolkit, and a checker of the set-up.
+"""Fusion Attention for Python: fused attention on CPU and npu tensors, and a command line around it.
 
-    python -m ops_transformer doctor    says whether torch-npu can run here, and if not, what to do
-    python -m ops_transformer env       prints the path of set_env.sh, for shells that run other programs on the libraries
+    from ops_transformer import flash_attention, flash_attention_varlen
+
+    out = flash_attention(q, k, v, causal=True)     # [batch, heads, tokens, head dim], float32, float16 or bfloat16
+
+`python -m ops_transformer --help` lists the commands. Importing the package costs nothing: torch and the operators are loaded
+when one of the names above is asked for.
 """
+_PUBLIC = {"flash_attention": "attention", "flash_attention_varlen": "attention", "replace_sdpa": "sdpa"}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name):
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    globals()[name] = value  # asked for once
+    return value
+
+
+def __dir__():
+    return sorted([*globals(), *_PUBLIC])
