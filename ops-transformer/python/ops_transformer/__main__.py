@@ -10,7 +10,7 @@ COMMANDS = {
     "info": "ops_transformer.tools.info",
     "mask": "ops_transformer.tools.mask",
     "verify": "ops_transformer.tools.verify",
-    # "bench": "ops_transformer.tools.bench",
+    "bench": "ops_transformer.tools.bench",
     "doctor": "ops_transformer.doctor",
     "env": "ops_transformer.tools.env",
 }
