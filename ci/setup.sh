@@ -177,7 +177,7 @@ setup_python() {
         [ -x "$PYTHON" ] || make_venv
         # torch-npu is installed without its dependencies, so that nothing can replace the torch that was chosen.
         { install_torch &&
-            run "test packages" pip-packages pip_install pytest numpy pyyaml transformers wheel &&
+            run "test packages" pip-packages pip_install pytest hypothesis numpy pyyaml transformers wheel rich matplotlib &&
             run "torch-npu" pip-torch-npu pip_install --no-deps torch-npu &&
             python_is_ready; } ||
             fail "pip could not install the packages of ci/constraints.txt: it reaches no package index, or the index lacks a version (torch-npu has wheels for few Pythons; 3.11 is tested)."

@@ -1,4 +1,4 @@
-"""Packs an installed tree as a wheel: the libraries, ops_transformer and npu_fallback.
+"""Packs an installed tree as a wheel: the libraries, their programs, ops_transformer and npu_fallback.
 
 usage: python packaging/build_wheel.py [--prefix install] [--dist dist]
 
@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NAME = "fusion_attention"
 PACKAGES = ("ops_transformer", "npu_fallback")
+TOOLS = ("rich", "matplotlib")  # any version that pip finds will do
 HOME_FILES = ("set_env.sh", "version.info", "LICENSE")  # beside libraries and folders, where ASCEND_HOME_PATH will lead to
 
 METADATA = """\
@@ -28,6 +29,7 @@ License-Expression: Apache-2.0
 License-File: LICENSE
 Requires-Python: >=3.11
 Provides-Extra: npu
+Provides-Extra: tools
 {requirements}
 """
 WHEEL = """\
@@ -43,10 +45,11 @@ def version_of(prefix):
 
 
 def requirements():
-    """As an extra only: otherwise pip would bring the CUDA build of torch to whoever has none."""
+    """As extras only: otherwise pip would bring the CUDA build of torch to whoever has none."""
     from ops_transformer.doctor.checks import VERSIONS
 
-    return "\n".join(f'Requires-Dist: {package}=={version} ; extra == "npu"' for package, version in VERSIONS.items())
+    return "\n".join([*(f'Requires-Dist: {package}=={version} ; extra == "npu"' for package, version in VERSIONS.items()),
+                      *(f'Requires-Dist: {package} ; extra == "tools"' for package in TOOLS)])
 
 
 def copy_packages(prefix, stage):
@@ -62,6 +65,7 @@ def copy_home(prefix, home):
     for library in (prefix / "lib64").glob("*.so"):
         if not library.is_symlink():
             shutil.copy(library, home / "lib64")
+    shutil.copytree(prefix / "bin", home / "bin")
     for name in HOME_FILES:
         shutil.copy(prefix / name, home)
     for name in FOLDERS:
@@ -87,6 +91,9 @@ def main():
     kernels = arguments.prefix / "python/npu_fallback/libnpu_fallback.so"
     if not kernels.exists():
         sys.exit(f"error: {kernels} does not exist: build and install with a Python that has torch (ci/demo.sh does)")
+    program = arguments.prefix / "bin/attention_verify"
+    if not program.exists():
+        sys.exit(f"error: {program} does not exist: build and install the whole tree, with FUSION_TOOLS=ON")
     sys.path.insert(0, str(arguments.prefix / "python"))  # for what the package in the tree says itself
     with tempfile.TemporaryDirectory() as folder:
         stage = Path(folder)

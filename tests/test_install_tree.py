@@ -13,7 +13,7 @@ HEADERS = [
     "acl/error_codes/rt_error_codes.h", "aclnn/acl_meta.h", "aclnn/aclnn_base.h",
     "aclnnop/aclnn_dropout_gen_mask.h", "aclnnop/aclnn_flash_attention_score.h",
     "aclnnop/aclnn_flash_attention_score_grad.h", "aclnnop/aclnn_ring_attention_update.h", "op_proto/attention_proto.h",
-    "opbase/op_base.h",
+    "fusion_attention/kernel_info.h", "opbase/op_base.h",
 ]
 
 # Opened or linked by torch-npu beside the operators.
@@ -38,8 +38,9 @@ def dynamic_section(run, library):
 # Prototypes need the macros of whoever reads them.
 @pytest.mark.parametrize("header", [header for header in HEADERS if not header.startswith("op_proto/")])
 def test_header_compiles_alone(prefix, run, tmp_path, header):
-    """acl/ is C99 and C++11, aclnn and aclnnop are C++11, the internal headers C++20. No warning in any."""
-    languages = {"acl": [("c", "c99"), ("c++", "c++11")], "opbase": [("c++", "c++20")]}
+    """acl/ and fusion_attention/ are C99 and C++11, aclnn and aclnnop are C++11, the internal headers C++20. No warning in any."""
+    c_and_cpp = [("c", "c99"), ("c++", "c++11")]
+    languages = {"acl": c_and_cpp, "fusion_attention": c_and_cpp, "opbase": [("c++", "c++20")]}
     source = tmp_path / "header"
     source.write_text(f'#include "{header}"\nextern int something;\n')
     for language, standard in languages.get(header.split("/")[0], [("c++", "c++11")]):

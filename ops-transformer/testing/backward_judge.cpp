@@ -146,8 +146,8 @@ std::vector<std::string> judge(const BackwardCall& call, const reference::ScoreG
     return sentences.take();
 }
 
-std::vector<std::string> check_backward_case(const Case& c, GradientAccuracy* accuracy,
-                                             const BackwardOperator& computes) {
+std::vector<std::string> examine_backward_case(const Case& c, GradientAccuracy* accuracy,
+                                               const BackwardOperator& computes) {
     const BackwardCall call = make_backward_call(c);
     std::vector<std::string> wrong;
     auto add = [&](const std::vector<std::string>& sentences) {
@@ -167,7 +167,15 @@ std::vector<std::string> check_backward_case(const Case& c, GradientAccuracy* ac
         if (second.gradients != first.gradients)
             wrong.push_back("the gradients depend on what the workspace held before");
     }
-    for (std::string& sentence : wrong) sentence += "; " + rerun_hint(call.description);
+    return wrong;
+}
+
+std::vector<std::string> check_backward_case(const Case& c, GradientAccuracy* accuracy,
+                                             const BackwardOperator& computes) {
+    std::vector<std::string> wrong = examine_backward_case(c, accuracy, computes);
+    Case described = c;
+    described.backward = true;  // the tests of backward rerun it
+    for (std::string& sentence : wrong) sentence += "; " + rerun_hint(described);
     return wrong;
 }
 

@@ -35,8 +35,10 @@ class GradientAccuracy {
 std::vector<std::string> judge(const BackwardCall& call, const reference::ScoreGradResult& expected,
                                const Gradients& gradients, GradientAccuracy* accuracy = nullptr);
 
-// As check_case for forward.
+// As check_case and examine_case for forward.
 std::vector<std::string> check_backward_case(const Case& c, GradientAccuracy* accuracy = nullptr,
                                              const BackwardOperator& computes = library());
+std::vector<std::string> examine_backward_case(const Case& c, GradientAccuracy* accuracy = nullptr,
+                                               const BackwardOperator& computes = library());
 
 }  // namespace flash_attention::testing

@@ -60,8 +60,6 @@ double sum_bound(DType dtype, const reference::Row& row, double reference_value)
     return (fp32_factor(row) + (dtype == DType::kFp32 ? 0.0 : kSum16)) * reference_value;
 }
 
-constexpr std::string_view kQuantityNames[] = {"attentionOut", "softmaxMax", "softmaxSum"};
-
 std::string place(const reference::Row& row) {
     if (row.sequence < 0) return fmt::format("row {} of head {}, which belongs to no sequence", row.position, row.head);
     return fmt::format("sequence {} head {} row {} ({} visible keys)", row.sequence, row.head, row.position,
@@ -107,8 +105,8 @@ class Judge {
   private:
     void complain(Quantity quantity, const reference::Row& row, int64_t column, double expected, double got,
                   const std::string& why) {
-        note(fmt::format("{} {} [{}]: {:.9g}, expected {:.9g}: {}", kQuantityNames[static_cast<int>(quantity)],
-                         place(row), column, got, expected, why));
+        note(fmt::format("{} {} [{}]: {:.9g}, expected {:.9g}: {}", name_of(quantity), place(row), column, got,
+                         expected, why));
     }
 
     const Case& c_;
@@ -117,6 +115,11 @@ class Judge {
 };
 
 }  // namespace
+
+std::string_view name_of(Quantity quantity) {
+    constexpr std::string_view kNames[] = {"attentionOut", "softmaxMax", "softmaxSum"};
+    return kNames[static_cast<int>(quantity)];
+}
 
 double bound_of(Quantity quantity, DType dtype, const reference::Row& row, double reference_value) {
     switch (quantity) {
@@ -172,7 +175,7 @@ std::string Accuracy::table() const {
     std::string text = Worst::table_head();
     for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
         for (const Quantity quantity : {Quantity::kOut, Quantity::kMax, Quantity::kSum})
-            text += worst(dtype, quantity).table_line(dtype, kQuantityNames[static_cast<int>(quantity)]);
+            text += worst(dtype, quantity).table_line(dtype, name_of(quantity));
     }
     return text;
 }
@@ -207,7 +210,7 @@ std::vector<std::string> judge(const Call& call, const reference::ScoreResult& e
     return judge.sentences();
 }
 
-std::vector<std::string> check_case(const Case& c, Accuracy* accuracy) {
+std::vector<std::string> examine_case(const Case& c, Accuracy* accuracy) {
     const Call call = make_call(c);
     std::vector<std::string> wrong;
     auto add = [&](const std::vector<std::string>& sentences) {
@@ -227,6 +230,11 @@ std::vector<std::string> check_case(const Case& c, Accuracy* accuracy) {
         add(second.broken_promises);
         if (second.outputs != first.outputs) wrong.push_back("the outputs depend on what the workspace held before");
     }
+    return wrong;
+}
+
+std::vector<std::string> check_case(const Case& c, Accuracy* accuracy) {
+    std::vector<std::string> wrong = examine_case(c, accuracy);
     for (std::string& sentence : wrong) sentence += "; " + rerun_hint(c);
     return wrong;
 }

@@ -11,6 +11,7 @@
 namespace flash_attention::testing {
 
 enum class Quantity { kOut, kMax, kSum };
+std::string_view name_of(Quantity quantity);  // as the headers name the arguments
 
 // How far an element may be away from the reference.
 double bound_of(Quantity quantity, DType dtype, const reference::Row& row, double reference_value);
@@ -57,6 +58,8 @@ std::vector<std::string> judge(const Call& call, const reference::ScoreResult& e
 // Runs a case twice, on a workspace of ones and on one of NaN, and judges numbers and promises. Every sentence ends
 // with the environment variable that reruns this case alone.
 std::vector<std::string> check_case(const Case& c, Accuracy* accuracy = nullptr);
+// The same for those who name the case themselves.
+std::vector<std::string> examine_case(const Case& c, Accuracy* accuracy = nullptr);
 
 // "run again with FUSION_CASE='...'"
 std::string rerun_hint(const Case& c);

@@ -1,33 +1,56 @@
-"""The command line: see the package's text."""
+"""The command line: one module a command, imported only when it is used or listed."""
 import argparse
+import importlib
 import os
 import sys
 
-from ops_transformer.home import home
+from ops_transformer.tools import Fault, WrongArguments
+
+COMMANDS = {
+    "info": "ops_transformer.tools.info",
+    "mask": "ops_transformer.tools.mask",
+    "verify": "ops_transformer.tools.verify",
+    "bench": "ops_transformer.tools.bench",
+    "doctor": "ops_transformer.doctor",
+    "env": "ops_transformer.tools.env",
+}
 
 
-def print_script():
-    script = os.path.join(home(), "set_env.sh")
-    if not os.path.exists(script):
-        print(f"{script} is missing: install fusion_attention again", file=sys.stderr)
-        return 1
-    print(script)
-    return 0
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"error: {message}; {self.prog} --help says more\n")
 
 
-def run_doctor():
-    from ops_transformer import doctor
-
-    return doctor.run()
-
-
-def main():
-    parser = argparse.ArgumentParser(prog="python -m ops_transformer")
+def make_parser(names):
+    """Of some commands: the others' modules need not be imported."""
+    parser = Parser(prog="python -m ops_transformer", description="Tools of Fusion Attention.")
     commands = parser.add_subparsers(metavar="command", required=True)
-    for name, function, text in [("doctor", run_doctor, "check that torch-npu can run here; exit code 1 if it cannot"),
-                                 ("env", print_script, "print the path of set_env.sh, to be sourced by bash or zsh")]:
-        commands.add_parser(name, help=text, description=text).set_defaults(function=function)
-    return parser.parse_args().function()
+    for name in names:
+        module = importlib.import_module(COMMANDS[name])
+        command = commands.add_parser(name, help=module.HELP, description=module.__doc__,
+                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(words=None):
+    words = sys.argv[1:] if words is None else words
+    asked = [words[0]] if words and words[0] in COMMANDS else COMMANDS
+    arguments = make_parser(asked).parse_args(words)
+    try:
+        return arguments.run(arguments)
+    except WrongArguments as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except Fault as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # whoever read has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 if __name__ == "__main__":

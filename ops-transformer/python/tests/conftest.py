@@ -26,6 +26,19 @@ def run_python():
 
 
 @pytest.fixture
+def run_tool():
+    """Runs a command of `python -m ops_transformer` and checks its exit code; the finished process with its texts."""
+
+    def run(*words, code=0, **variables):
+        process = subprocess.run([sys.executable, "-m", "ops_transformer", *map(str, words)], capture_output=True, text=True,
+                                 timeout=300, stdin=subprocess.DEVNULL, env={**os.environ, **variables})
+        assert process.returncode == code, f"exit code {process.returncode}\n{process.stdout}{process.stderr}"
+        return process
+
+    return run
+
+
+@pytest.fixture
 def same():
     """same(actual, expected, ...): an npu tensor, or a structure of them, holds exactly what the CPU's does."""
     import torch

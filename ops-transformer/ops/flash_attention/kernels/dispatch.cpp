@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "kernels/table_info.h"
 #include "opbase/cpu_features.h"
 
 namespace flash_attention {
@@ -51,6 +52,31 @@ bool runs_here(const Kernels& table) {
     return false;
 }
 
+// What cpu_features() looks for. A table needs the first ones, up to those of its instruction set.
+constexpr const char* kFlags[] = {"avx",      "avx2",     "fma",      "f16c",     "avx512f",
+                                  "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_bf16"};
+constexpr std::size_t kAvx2Flags = 4, kAvx512Flags = 9;
+
+std::span<const char* const> flags_of(const Kernels& table) {
+    const std::span<const char* const> flags(kFlags);
+    switch (table.needs) {
+        case InstructionSet::kNone:
+            return {};
+        case InstructionSet::kAvx2:
+            return flags.first(kAvx2Flags);
+#ifdef FUSION_EMULATE_AVX512
+        default:
+            return flags.first(kAvx2Flags);
+#else
+        case InstructionSet::kAvx512:
+            return flags.first(kAvx512Flags);
+        case InstructionSet::kAvx512Bf16:
+            return flags;
+#endif
+    }
+    return {};
+}
+
 // "avx2", "portable": the tables that this processor can run.
 std::string names_of_tables() {
     std::string names;
@@ -78,6 +104,12 @@ const Kernels& kernels() {
         if (std::string_view(asked) == table->name && runs_here(*table)) return *table;
     throw UnavailableKernels("ASCEND_CPU_ISA asks for \"" + std::string(asked) + "\": this machine and build have " +
                              names_of_tables());
+}
+
+std::vector<TableInfo> all_tables() {
+    std::vector<TableInfo> tables;
+    for (const Kernels* table : kTables) tables.push_back({table->name, flags_of(*table), runs_here(*table)});
+    return tables;
 }
 
 }  // namespace flash_attention

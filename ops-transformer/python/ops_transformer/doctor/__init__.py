@@ -2,7 +2,14 @@
 from ops_transformer.doctor.checks import CHECKS, Finding, check_start
 
 
-def run():
+HELP = "check that torch-npu can run here; exit code 1 if it cannot"
+
+
+def add_arguments(parser):
+    pass
+
+
+def run(arguments=None):
     """Prints the table. The exit code: 0 when nothing failed."""
     good = True
     for name, check in CHECKS.items():
