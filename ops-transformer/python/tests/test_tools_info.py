@@ -63,6 +63,8 @@ def test_threads(info):
     chosen = info(ASCEND_CPU_THREADS="3", OMP_NUM_THREADS="1")["threads"]
     assert (chosen["operators"], chosen["why"]) == (3, "ASCEND_CPU_THREADS=3")
     assert chosen["flash_attention"] == 1 and "OMP_NUM_THREADS=1" in chosen["why_flash_attention"]
+    limited = info(ASCEND_CPU_THREADS="1", OMP_NUM_THREADS="2")["threads"]
+    assert limited["flash_attention"] == 1 and limited["why_flash_attention"].startswith("ASCEND_CPU_THREADS=1, less than")
     wrong = info(ASCEND_CPU_THREADS="many")["threads"]
     assert wrong["operators"] == usual["operators"] and "ASCEND_CPU_THREADS=many is ignored" in wrong["why"]
 
