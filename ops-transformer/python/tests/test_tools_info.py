@@ -3,6 +3,7 @@ import ctypes
 import importlib.metadata
 import json
 import os
+import re
 
 import pytest
 
@@ -100,6 +101,6 @@ def test_table_has_what_the_object_has(info, run_tool):
     report, text = info(), run_tool("info", ASCEND_CPU_ISA="").stdout
     assert text.startswith(f"Processor: {report['processor']}\nKernels:   {report['kernels']['why']}\n")
     for table in report["kernels"]["tables"]:
-        (line,) = [line for line in text.splitlines()[2:] if table["name"] in line.split()[:2]]
-        assert line.startswith("*") == table["chosen"] and ("yes" in line.split()) == table["runs"]
+        (found,) = re.findall(rf"^([* ]) +{table['name']} +(yes|no) ", text, re.MULTILINE)
+        assert found == ("*" if table["chosen"] else " ", "yes" if table["runs"] else "no")
     assert all(place in text for place in report["places"].values())
