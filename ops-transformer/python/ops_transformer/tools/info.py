@@ -84,16 +84,18 @@ def kernels(library):
 
 
 def threads(library):
-    """For each way to call the operators (who, number, why)."""
-    count = {"operators": library["threads"], "why": why_threads(library)}
+    """For both ways to call the operators how many and why."""
+    setting = os.environ.get("ASCEND_CPU_THREADS")
+    heeded = bool(setting) and setting == str(library["threads"])
+    count = {"operators": library["threads"], "why": f"ASCEND_CPU_THREADS={setting}" if heeded else why_threads(library, setting)}
     torch_threads, why = ask_torch()
+    if heeded and torch_threads and library["threads"] < torch_threads:
+        torch_threads, why = library["threads"], f"ASCEND_CPU_THREADS={setting}, less than {why}, {torch_threads}"
     return {**count, "flash_attention": torch_threads, "why_flash_attention": why}
 
 
-def why_threads(library):
-    setting, allowed = os.environ.get("ASCEND_CPU_THREADS"), len(os.sched_getaffinity(0))
-    if setting and setting == str(library["threads"]):
-        return f"ASCEND_CPU_THREADS={setting}"
+def why_threads(library, setting):
+    allowed = len(os.sched_getaffinity(0))
     ignored = f"; ASCEND_CPU_THREADS={setting} is ignored" if setting else ""
     if library["processors"] < allowed:
         return f"the CPU quota of the control groups, less than the {allowed} processors of the affinity mask{ignored}"

@@ -6,6 +6,8 @@ with rows of a unit matrix as values column j of the result is the weight of key
     python -m ops_transformer mask --causal --lengths 3,5,2:6           packed sequences; 2:6 has 2 queries and 6 keys
     python -m ops_transformer mask --sparse-mode 6 --prefix 4           Ascend's words"""
 import itertools
+import os
+import re
 
 from ops_transformer.tools import Fault, WrongArguments, picture, screen
 
@@ -13,7 +15,7 @@ HELP = "draw which keys each query sees, in the terminal and as PNG"
 _MOST = 4096      # queries, and keys
 _WIDTH = 768      # keys of one call: the largest head dimension
 _USUAL = 8        # queries
-_COMPRESSED = {2: (2048, 2048), 3: (2048, 2048), 4: (2048, 2048), 6: (3072, 2048), 7: (2048, 2048), 8: (2048, 2048)}
+_WITH_MASK = (0, 1, 5)  # sparse modes whose mask tensor is looked at
 
 
 def add_arguments(parser):
@@ -124,18 +126,19 @@ def title_of(arguments, sequences):
 
 def ask(sequences, packed, options):
     """A boolean tensor [queries, keys]: True where the query sees the key."""
+    os.environ["ASCEND_CPU_LOG"] = os.environ.get("ASCEND_CPU_LOG") or "off"  # what is refused is said once, below
     try:
         import torch
+
+        from ops_transformer import flash_attention, flash_attention_varlen
     except ImportError as error:
-        raise Fault(f"mask needs torch: {error}") from None
-    import ops_transformer
+        raise Fault(f"mask needs the attention for torch: {error}") from None
 
     queries, keys = map(sum, zip(*sequences))
     width = min(keys, _WIDTH)
     lead = () if packed else (1,)  # axes: packed [tokens, heads, features], else [batch, tokens, heads, features]
-    if "sparse_mode" in options:
-        shape = _COMPRESSED.get(options["sparse_mode"], tuple(map(max, zip(*sequences))))
-        options = {**options, "atten_mask": torch.zeros(shape, dtype=torch.bool)}
+    if options.get("sparse_mode") in _WITH_MASK:
+        options = {**options, "atten_mask": torch.zeros(*map(max, zip(*sequences)), dtype=torch.bool)}
     query, key = (torch.zeros(*lead, count, 1, width) for count in (queries, keys))
     parts = []
     begins = range(0, keys, width)
@@ -147,11 +150,16 @@ def ask(sequences, packed, options):
             try:
                 if packed:
                     ends = [[0, *itertools.accumulate(lengths)] for lengths in zip(*sequences)]
-                    out = ops_transformer.flash_attention_varlen(query, key, value, *ends, **options)
+                    out = flash_attention_varlen(query, key, value, *ends, **options)
                 else:
-                    out = ops_transformer.flash_attention(query, key, value, layout="BSND", **options)
+                    out = flash_attention(query, key, value, layout="BSND", **options)
             except (TypeError, ValueError) as error:
-                raise WrongArguments(str(error)) from None
+                raise WrongArguments(_sentence(error)) from None
             parts.append(out.reshape(queries, width)[:, :keys - begin] > 0)
             advance()
     return torch.cat(parts, dim=1)
+
+
+def _sentence(error):
+    """What an error says, without the time and place that texts of the C interface begin with."""
+    return re.sub(r"^\[PID:.*?AclNN_Parameter_Error\(\w+\): ", "", " ".join(str(error).split()))

@@ -127,6 +127,7 @@ def save(visible, sequences, title, path):
     axes = figure.add_axes((LEFT / width, BOTTOM / height, keys * cell / width, rows * cell / height))
     colours = numpy.where(visible.numpy()[:, :, None], VISIBLE, HIDDEN).astype(numpy.uint8)
     axes.imshow(colours, interpolation="nearest", aspect="auto", extent=(-0.5, keys - 0.5, rows - 0.5, -0.5))
+    axes.spines[:].set_visible(False)  # a frame would cover a part of the outer cells, which may be pixels
     axes.xaxis.set_ticks_position("top")
     axes.xaxis.set_label_position("top")
     axes.set_xlabel("keys")
