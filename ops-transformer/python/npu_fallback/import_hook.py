@@ -38,12 +38,19 @@ def _install_after(loader):
             del loader.exec_module
         else:
             loader.exec_module = replaced
-        with startup.libraries() as ours:
+        excepthook = sys.excepthook
+        try:
+            with startup.libraries() as ours:
+                if ours:
+                    npu_fallback.prepare()
+                loader.exec_module(module)
             if ours:
-                npu_fallback.prepare()
-            loader.exec_module(module)
-        if ours:
-            npu_fallback.install()
+                npu_fallback.install()
+        except BaseException:
+            # torch_npu has put its own here, which imports torch when the process exits: after a failure for a second
+            # time, in which it crashes.
+            sys.excepthook = excepthook
+            raise
 
     loader.exec_module = exec_module
 

@@ -64,3 +64,48 @@ def test_dropout_drops_its_share_and_scales_the_rest():
     assert result[result != 0].unique().tolist() == pytest.approx([1 / 0.75])
     assert torch.equal(F.dropout(result, 0.5, training=False), result)
     assert not F.dropout(result, 1.0).any()
+
+
+def test_numbers_follow_from_seed_and_offset_alone():
+    """Whatever was drawn before, by whichever thread, and with a generator that was only just made."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    generator = torch.Generator(device="npu").manual_seed(5)
+    draw = lambda generator: torch.rand(700, generator=generator, device="npu")
+    torch.randn(3, generator=generator, device="npu")
+    assert generator.get_offset() == 4
+    expected = draw(generator)
+    assert generator.get_offset() == 8
+    generator.manual_seed(5)
+    torch.randperm(5000, generator=generator, device="npu")
+    torch.randn(999, device="npu")
+    assert torch.equal(draw(generator), expected)
+    other = torch.Generator(device="npu").manual_seed(5)
+    other.set_offset(4)
+    with ThreadPoolExecutor(1) as pool:
+        assert torch.equal(pool.submit(draw, other).result(), expected)
+    other.set_offset(8)
+    assert not torch.equal(draw(other), expected)
+
+
+@pytest.mark.parametrize("states", [[(seed, 4) for seed in range(2000)], [(7, 4 * call) for call in range(1, 2001)]],
+                         ids=["neighbouring seeds", "neighbouring calls"])
+def test_calls_are_unrelated(states):
+    """The first numbers of calls whose seed or offset differ by one step: even over the interval, and not correlated."""
+    generator = torch.Generator(device="npu")
+    rows = []
+    for seed, offset in states:
+        generator.manual_seed(seed)
+        generator.set_offset(offset)
+        rows.append(torch.rand(1300, generator=generator, device="npu").cpu())  # also behind the first 624 words
+    numbers = torch.stack(rows).double()
+    for column in (0, 1, 311, 623, 624, 1299):
+        one, next_one = numbers[:-1, column] - 0.5, numbers[1:, column] - 0.5
+        # Standard deviations: of a mean of 2000 uniform numbers sqrt(1/12/2000) = 0.0065, of a coefficient of
+        # correlation 1/sqrt(2000) = 0.022, of a count of 2000/16 = 125: 11. Five of them.
+        assert abs(one.mean()) < 0.033
+        assert abs((one * next_one).mean() * 12) < 0.11
+        counts = torch.bincount((numbers[:, column] * 16).long(), minlength=16)
+        assert (counts - 125).abs().max() < 55
+    within = (numbers[:, :-1] - 0.5) * (numbers[:, 1:] - 0.5) * 12
+    assert abs(within.mean()) < 5 / within.numel() ** 0.5

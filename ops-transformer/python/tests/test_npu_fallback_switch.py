@@ -13,6 +13,23 @@ def test_a_failure_is_a_sentence(run_python, imports):
     assert "ASCEND_CPU_FALLBACK=off goes on without them" in process.stderr
 
 
+@pytest.mark.parametrize("imports", ["torch", "torch_npu", "torch_npu, torch"])
+def test_a_failure_behind_torch_npu_is_a_sentence(run_python, imports):
+    """When torch_npu is another one than the kernels were built for: it has to be loaded to see that."""
+    process = run_python(f"""
+        import npu_fallback
+        def fail(ops):
+            assert "torch_npu" in sys.modules
+            raise RuntimeError("this torch_npu is another one")
+        import sys
+        npu_fallback.install = lambda: npu_fallback._run(fail)
+        import {imports}
+    """, check=False)
+    assert process.returncode == 1, process.stderr
+    assert "The CPU kernels for npu tensors cannot be used: this torch_npu is another one" in process.stderr
+    assert "ERR99999" not in process.stdout + process.stderr  # torch_npu's word about errors of programs
+
+
 def test_another_runtime_is_refused(run_python, tmp_path):
     """Memory of a real device is not touched."""
     other = tmp_path / "libascendcl.so"

@@ -66,6 +66,46 @@ def test_values_and_gradients(name, dtype):
         torch.testing.assert_close(one.cpu().double(), other, rtol=0, atol=TOLERANCES[dtype] * scale)
 
 
+def second_derivatives(function, operands):
+    leaves = [operand.detach().requires_grad_() for operand in operands]
+    result = function(*leaves)
+    weights = torch.linspace(0.5, 1.5, result.numel()).view(result.shape).to(result)
+    first = torch.autograd.grad(result, leaves, weights, create_graph=True)
+    return torch.autograd.grad(sum((grad * grad).sum() for grad in first), leaves)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_second_derivatives(name):
+    """As of a gradient penalty. In double precision, where nothing but the order of operations may differ."""
+    function, formula, shapes = CASES[name]
+    operands = [numbers(*shape).double() for shape in shapes]
+    actual = second_derivatives(function, [operand.npu() for operand in operands])
+    for one, other in zip(actual, second_derivatives(formula, operands)):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-9, atol=1e-9)
+
+
+def test_silu_in_place_is_differentiated():
+    x = numbers(5, 7).npu().requires_grad_()
+    changed = x * 2
+    assert torch_npu.npu_silu_(changed) is changed
+    changed.sum().backward()
+    y = numbers(5, 7).requires_grad_()
+    F.silu(y * 2).sum().backward()
+    torch.testing.assert_close(x.grad.cpu(), y.grad)
+
+
+def test_what_has_no_derivative_says_so():
+    q = numbers(1, 2, 3, 16).npu().requires_grad_()
+    result = torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD")[0]
+    (first,) = torch.autograd.grad(result.square().sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="^derivative for npu::npu_fusion_attention_grad is not implemented$"):
+        first.sum().backward()
+    x, gamma = numbers(4, 16).npu().requires_grad_(), numbers(16).npu()
+    for name, operands in (("npu_gemma_rms_norm", (x, gamma)), ("npu_add_rms_norm", (x, x, gamma))):
+        with pytest.raises(RuntimeError, match=f"^derivative for npu::{name} is not implemented$"):
+            getattr(torch_npu, name)(*operands)[0].sum().backward()
+
+
 def test_rms_norm_statistic_and_relatives():
     x, y, gamma = numbers(4, 16), numbers(4, 16) + 1, numbers(16)
     result, rstd = torch_npu.npu_rms_norm(x.half().npu(), gamma.half().npu())
@@ -81,8 +121,12 @@ def test_rotary_with_a_matrix_and_in_place():
     x, cos, sin = numbers(2, 4, 3, 8), numbers(2, 4, 1, 8), numbers(2, 4, 1, 8) * 2
     rotate = torch.zeros(8, 8)
     rotate[:4, 4:], rotate[4:, :4] = torch.eye(4), -torch.eye(4)
-    result = torch_npu.npu_rotary_mul(x.npu(), cos.npu(), sin.npu(), "half", rotate.npu())
-    torch.testing.assert_close(result.cpu(), rotary(x, cos, sin))
+    for mode in ("half", "interleave"):  # the matrix decides
+        result = torch_npu.npu_rotary_mul(x.npu(), cos.npu(), sin.npu(), mode, rotate.npu())
+        torch.testing.assert_close(result.cpu(), rotary(x, cos, sin))
+    swap = torch.eye(8).flip(0)
+    result = torch_npu.npu_rotary_mul(x.half().npu(), cos.half().npu(), sin.half().npu(), rotate=swap.npu())
+    torch.testing.assert_close(result.cpu(), (x * cos + x.flip(-1) * sin).half(), rtol=2e-3, atol=1e-2)
     query, key = x.npu(), (x + 1).npu()
     results = torch_npu.npu_apply_rotary_pos_emb(query, key, cos.npu(), sin.npu())
     for result, changed, original in zip(results, (query, key), (x, x + 1)):
@@ -110,8 +154,22 @@ def test_bad_arguments():
         torch_npu.npu_swiglu(x, dim=1)
     with pytest.raises(RuntimeError, match="rotary_mode"):
         torch_npu.npu_rotary_mul(x, x, x, "quarter")
+    with pytest.raises(RuntimeError, match="rotary_mode"):
+        torch_npu.npu_rotary_mul(x, x, x, "quarter", torch.eye(6).npu())
+    with pytest.raises(RuntimeError, match=r"rotate of shape \[6, 4\] should be a matrix \[6, 6\]"):
+        torch_npu.npu_rotary_mul(x, x, x, "half", torch.ones(6, 4).npu())
+    with pytest.raises(RuntimeError, match=r"do not both fit an input of shape \[2, 3, 4, 6\]"):
+        torch_npu.npu_rotary_mul(x, x[:, :1], x.repeat(2, 1, 1, 1))
     with pytest.raises(RuntimeError, match="input_dtype"):
         torch_npu.npu_dtype_cast(x, torch.float16, torch.int8)
+
+
+def test_rotary_with_a_matrix_has_no_backward():
+    """As documented. A forward of tensors that have gradients is none of its business."""
+    x, cos = numbers(2, 4, 3, 8).npu().requires_grad_(), numbers(2, 4, 1, 8).npu()
+    result = torch_npu.npu_rotary_mul(x, cos, cos, "half", torch.eye(8).npu())
+    with pytest.raises(RuntimeError, match="npu_rotary_mul: there is no backward with a rotate matrix"):
+        result.sum().backward()
 
 
 @pytest.mark.parametrize("layout", ["BSND", "SBND", "BNSD", "TND"])

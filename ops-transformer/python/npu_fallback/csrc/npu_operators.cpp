@@ -3,8 +3,11 @@
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <numeric>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -58,9 +61,19 @@ std::tuple<Tensor, Tensor, Tensor> add_rms_norm(const Tensor& x1, const Tensor& 
     return {result, rstd, sum};
 }
 
+// The statistic as a function of the input, which it is: as it is given it would be a constant to second derivatives.
+// Epsilon, which is not given, is what the square of the statistic has beside the mean.
+Tensor rstd_of(const Tensor& x, const Tensor& rstd, const std::vector<int64_t>& dims) {
+    if (!at::GradMode::is_enabled() || !x.requires_grad()) return rstd;
+    const Tensor mean = x.square().mean(dims, /*keepdim=*/true);
+    return (mean + (rstd.pow(-2) - mean).detach()).rsqrt();
+}
+
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& gamma,
-                                             const Tensor& rstd) {
-    const Tensor normalized = wide(input) * rstd;
+                                             const Tensor& given_rstd) {
+    const Tensor x = wide(input);
+    const Tensor rstd = rstd_of(x, given_rstd, last_dims(input, gamma.dim()));
+    const Tensor normalized = x * rstd;
     const Tensor upstream = wide(grad) * wide(gamma);
     const Tensor mean = (upstream * normalized).mean(last_dims(input, gamma.dim()), /*keepdim=*/true);
     const Tensor grad_input = (upstream - normalized * mean) * rstd;
@@ -82,11 +95,17 @@ Tensor swiglu(const Tensor& input, int64_t dim) {
     return (at::silu(gate) * value).to(input.scalar_type());
 }
 
+// The CPU's kernel has no derivative; where one may be wanted the formula is written out.
+Tensor silu_derivative(const Tensor& grad, const Tensor& x) {
+    if (!at::GradMode::is_enabled() || !(grad.requires_grad() || x.requires_grad())) return at::silu_backward(grad, x);
+    const Tensor share = x.sigmoid();
+    return grad * share * (1 + x * (1 - share));
+}
+
 Tensor swiglu_backward(const Tensor& grad, const Tensor& input, int64_t dim) {
     const auto [gate, value] = halves(input, dim);
     const Tensor wide_grad = wide(grad);
-    return at::cat({at::silu_backward(wide_grad * value, gate), wide_grad * at::silu(gate)}, dim)
-        .to(input.scalar_type());
+    return at::cat({silu_derivative(wide_grad * value, gate), wide_grad * at::silu(gate)}, dim).to(input.scalar_type());
 }
 
 // The sigmoid approximation of the gaussian error unit.
@@ -123,13 +142,17 @@ Tensor& silu_(Tensor& input) {
     return at::silu_(input);
 }
 Tensor silu_backward(const Tensor& grad, const Tensor& input, const Tensor& /*result*/) {
-    return at::silu_backward(grad, input);
+    return silu_derivative(wide(grad), wide(input)).to(input.scalar_type());
 }
 
 // ---- Rotary embedding ---------------------------------------------------------------------------
 
-void check_rotation(const Tensor& tensor, std::string_view mode) {
+void check_mode(std::string_view mode) {
     TORCH_CHECK(mode == "half" || mode == "interleave", "rotary_mode should be half or interleave, but got ", mode);
+}
+
+void check_rotation(const Tensor& tensor, std::string_view mode) {
+    check_mode(mode);
     TORCH_CHECK(tensor.size(-1) % 2 == 0, "rotary embedding of the odd head dimension ", tensor.size(-1));
 }
 
@@ -144,10 +167,25 @@ Tensor quarter_turn(const Tensor& tensor, std::string_view mode) {
     return at::stack({-pairs.select(-1, 1), pairs.select(-1, 0)}, -1).flatten(-2);
 }
 
+// A matrix takes the place of the quarter turn; then the mode, which has to be one of the two still, says nothing.
 Tensor rotary_mul(const Tensor& input, const Tensor& r1, const Tensor& r2, std::string_view mode,
                   const std::optional<Tensor>& rotate) {
+    check_mode(mode);
+    for (const Tensor& factor : {r1, r2}) {
+        TORCH_CHECK(at::is_expandable_to(factor.sizes(), input.sizes()), "npu_rotary_mul: r1 and r2 of shapes ",
+                    r1.sizes(), " and ", r2.sizes(), " do not both fit an input of shape ", input.sizes());
+    }
     const Tensor x = wide(input);
-    const Tensor turned = rotate && rotate->defined() ? at::matmul(x, wide(*rotate)) : quarter_turn(x, mode);
+    Tensor turned;
+    if (rotate && rotate->defined()) {
+        const int64_t size = input.size(-1);
+        TORCH_CHECK(rotate->sizes() == at::IntArrayRef({size, size}), "npu_rotary_mul: rotate of shape ",
+                    rotate->sizes(), " should be a matrix [", size, ", ", size,
+                    "], as the last dimension of the input");
+        turned = at::matmul(x, wide(*rotate));
+    } else {
+        turned = quarter_turn(x, mode);
+    }
     return (x * wide(r1) + turned * wide(r2)).to(input.scalar_type());
 }
 
@@ -159,6 +197,33 @@ std::tuple<Tensor, Tensor, Tensor> rotary_mul_backward(const Tensor& grad, const
     const Tensor grad_r1 = at::sum_to(g * x, r1.sizes());
     const Tensor grad_r2 = at::sum_to(g * quarter_turn(x, mode), r2.sizes());
     return {grad_input.to(input.scalar_type()), grad_r1.to(r1.scalar_type()), grad_r2.to(r2.scalar_type())};
+}
+
+// The derivative that torch_npu registered is that of the mode, whatever matrix there was.
+class RotaryMul : public torch::autograd::Function<RotaryMul> {
+  public:
+    static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& input, const Tensor& r1,
+                          const Tensor& r2, const std::string& mode, const std::optional<Tensor>& rotate) {
+        context->save_for_backward({input, r1, r2});
+        context->saved_data["mode"] = mode;
+        context->saved_data["has_matrix"] = rotate && rotate->defined();
+        return rotary_mul(input, r1, r2, mode, rotate);
+    }
+
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   const torch::autograd::variable_list& grads) {
+        TORCH_CHECK_NOT_IMPLEMENTED(!context->saved_data["has_matrix"].toBool(),
+                                    "npu_rotary_mul: there is no backward with a rotate matrix");
+        const auto saved = context->get_saved_variables();
+        const auto [grad_input, grad_r1, grad_r2] =
+            rotary_mul_backward(grads[0], saved[0], saved[1], saved[2], context->saved_data["mode"].toStringRef());
+        return {grad_input, grad_r1, grad_r2, Tensor(), Tensor()};
+    }
+};
+
+Tensor differentiable_rotary_mul(const Tensor& input, const Tensor& r1, const Tensor& r2, std::string_view mode,
+                                 const std::optional<Tensor>& rotate) {
+    return RotaryMul::apply(input, r1, r2, std::string(mode), rotate);
 }
 
 // The axis of the heads, along which cos and sin have size 1.
@@ -217,33 +282,41 @@ constexpr const char* kFormatCasts[] = {"npu_format_cast",
                                         "_npu_format_cast.aclnn",
                                         "_npu_format_cast.input_dtype"};
 
+// Of these there is no derivative, on a device either. By default PyTorch would warn and go on without one.
+constexpr const char* kNotDifferentiable[] = {"npu_fusion_attention_grad", "npu_fusion_attention_grad_v2",
+                                              "npu_fusion_attention_grad_v3", "npu_ring_attention_update",
+                                              "npu_gemma_rms_norm"};
+
 }  // namespace
 
 void register_npu_operators(torch::Library& kernels, torch::Library& autograd) {
     kernels.impl("npu_rms_norm", &rms_norm);
-    kernels.impl("npu_rms_norm_backward", &rms_norm_backward);
     kernels.impl("npu_gemma_rms_norm", &gemma_rms_norm);
     kernels.impl("npu_add_rms_norm", &add_rms_norm);
     kernels.impl("npu_swiglu", &swiglu);
-    kernels.impl("npu_swiglu_backward", &swiglu_backward);
     kernels.impl("fast_gelu", &fast_gelu);
     kernels.impl("npu_fast_gelu", &fast_gelu);
-    kernels.impl("npu_fast_gelu_backward", &fast_gelu_backward);
-    kernels.impl("npu_gelu", &gelu);
-    kernels.impl("npu_gelu_backward", &gelu_backward);
-    kernels.impl("npu_silu", &silu);
-    kernels.impl("npu_silu_", &silu_);
-    kernels.impl("npu_silu_backward", &silu_backward);
     kernels.impl("npu_rotary_mul", &rotary_mul);
-    kernels.impl("npu_rotary_mul_backward", &rotary_mul_backward);
+    autograd.impl("npu_rotary_mul", &differentiable_rotary_mul);
     kernels.impl("npu_apply_rotary_pos_emb", &apply_rotary_pos_emb);
-    // Casts are differentiated as the operators they consist of.
+    // These are differentiated as the operators that they consist of: casts, what PyTorch has itself, and the first
+    // derivatives of the others, which makes those differentiable twice.
     for (torch::Library* library : {&kernels, &autograd}) {
+        library->impl("npu_rms_norm_backward", &rms_norm_backward);
+        library->impl("npu_swiglu_backward", &swiglu_backward);
+        library->impl("npu_fast_gelu_backward", &fast_gelu_backward);
+        library->impl("npu_gelu", &gelu);
+        library->impl("npu_gelu_backward", &gelu_backward);
+        library->impl("npu_silu", &silu);
+        library->impl("npu_silu_", &silu_);
+        library->impl("npu_silu_backward", &silu_backward);
+        library->impl("npu_rotary_mul_backward", &rotary_mul_backward);
         library->impl("npu_dtype_cast", &cast_to_code);
         library->impl("_npu_dtype_cast", &cast_to_type);
         for (const char* name : kFormatCasts)
             library->impl(name, torch::CppFunction::makeFromBoxedFunction<&return_first>());
     }
+    for (const char* name : kNotDifferentiable) autograd.impl(name, torch::autograd::autogradNotImplementedFallback());
 }
 
 }  // namespace npu_fallback

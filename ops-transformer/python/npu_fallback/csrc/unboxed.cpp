@@ -3,11 +3,13 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <ATen/ops/index_ops.h>
+#include <ATen/ops/randn_ops.h>
 
 #include <optional>
 #include <utility>
 
 #include "aliases.h"
+#include "generators.h"
 #include "task_queue.h"
 
 namespace npu_fallback {
@@ -35,14 +37,32 @@ at::Tensor index(const at::Tensor& self, const Indices& indices) {
     return aliases.to_npu(result, /*results_are_npu=*/true);
 }
 
+// What drawing from the device's generator adds would else bring the call above what any other operator takes.
+at::Tensor randn(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                 std::optional<at::Device> device, std::optional<bool> pin_memory) {
+    Aliases aliases;
+    if (device && device->has_index()) aliases.set_device(device->index());
+    drain_task_queue(aliases.device());
+    at::Tensor result;
+    {
+        at::AutoDispatchBelowADInplaceOrView below_autograd;
+        result = at::_ops::randn_generator::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                       c10::fromIntArrayRefSlow(size),
+                                                       draw_host_generator(default_npu_generator(aliases.device())),
+                                                       dtype, layout, c10::Device(c10::DeviceType::CPU), pin_memory);
+    }
+    return aliases.to_npu(result, /*results_are_npu=*/true);
+}
+
 }  // namespace
 
 bool is_unboxed(std::string_view name) {
-    return name == "index.Tensor";
+    return name == "index.Tensor" || name == "randn";
 }
 
 void register_unboxed(torch::Library& kernels) {
     kernels.impl("index.Tensor", &index);
+    kernels.impl("randn", &randn);
 }
 
 }  // namespace npu_fallback
