@@ -3,19 +3,22 @@
 A call is routed only where both functions mean the same. Everything else goes to PyTorch with its arguments untouched, so
 that its results and its errors stay its own; why, says a sentence, and sentences are counted.
 """
+import contextlib
 import logging
 import threading
 from collections import Counter
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, get_overridable_functions
 
 from ops_transformer.attention import flash_attention
 
+_SDPA = torch._C._nn.scaled_dot_product_attention  # what torch.nn.functional calls by the same name
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _LARGEST_HEAD_DIM = 768
 _log = logging.getLogger("ops_transformer.sdpa")
@@ -39,7 +42,8 @@ class replace_sdpa(TorchFunctionMode):
 
     It holds for the thread that entered it; several threads may enter one object. Nested: the innermost decides, and what
     it leaves to PyTorch the next one sees too. Code under torch.compile is routed without breaks of its graph; such a call
-    is counted when it is compiled, not when it runs. Checkpointed layers compute again in backward: keep that inside, too.
+    is counted when it is compiled, not when it runs. Only torch.nn.MultiheadAttention and what is built of it keep PyTorch's
+    function when they are compiled. Checkpointed layers compute again in backward: keep that inside, too.
 
     Results differ from PyTorch's by rounding, and in one respect by more: NaN or infinity in hidden keys and values has no
     effect here. Second derivatives are refused; inside torch.nn.attention.sdpa_kernel(SDPBackend.MATH) PyTorch has them.
@@ -51,16 +55,27 @@ class replace_sdpa(TorchFunctionMode):
         self.calls = self.routed = 0
         self.reasons = Counter()
         self._lock = threading.Lock()
-        # A compiler that saw the counters would compile again whenever they change.
-        self._count = _when_compiled(lambda reason: self._count_one(reason))  # a bound method takes no mark
+        # A compiler that saw the counters would compile again whenever they change. (A bound method takes no mark.)
+        self._count = _when_compiled(lambda reason: self._count_one(reason))
+
+    def __enter__(self):
+        _patch.enter()
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        _patch.leave()
+        return super().__exit__(*exception)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func is not functional.scaled_dot_product_attention:
+        if func is _SDPA:
+            return _attend((self,), args, kwargs)
+        if not isinstance(func, FunctionType) or torch.compiler.is_compiling():
             return func(*args, **kwargs)
-        call, reason = _read(args, kwargs)
-        self._count(reason)
-        return func(*args, **kwargs) if reason else _route(call)
+        # A function in Python, for example that of multi-head attention, or backward with checkpoints in it: PyTorch shows a
+        # mode the function, but nothing that the function calls.
+        with _patch.inside(self):
+            return func(*args, **kwargs)
 
     def _count_one(self, reason):
         with self._lock:
@@ -71,6 +86,62 @@ class replace_sdpa(TorchFunctionMode):
                 self.reasons[reason] += 1
         if first and self.verbose:
             _log.warning("a call of scaled_dot_product_attention goes to PyTorch: %s", reason)
+
+
+def _attend(managers, args, kwargs):
+    """By the first manager that finds no reason against it, else by PyTorch."""
+    for manager in managers:
+        call, reason = _read(args, kwargs)
+        manager._count(reason)
+        if reason is None:
+            return _route(call)
+    return _SDPA(*args, **kwargs)
+
+
+class _Patch:
+    """The name in torch.nn.functional, while any manager is entered: for calls inside of functions that hide them from modes."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._entered = 0
+        self._replaced = None
+        self._thread = threading.local()
+
+    def enter(self):
+        with self._lock:
+            if self._entered == 0:
+                self._replaced, functional.scaled_dot_product_attention = functional.scaled_dot_product_attention, _patched
+            self._entered += 1
+
+    def leave(self):
+        with self._lock:
+            self._entered -= 1
+            # Who has put something else there since, keeps it.
+            if self._entered == 0 and functional.scaled_dot_product_attention is _patched:
+                functional.scaled_dot_product_attention = self._replaced
+
+    @contextlib.contextmanager
+    def inside(self, manager):
+        before = self.managers()
+        self._thread.managers = (*before, manager)  # the innermost is the first that PyTorch shows a function
+        try:
+            yield
+        finally:
+            self._thread.managers = before
+
+    def managers(self):
+        return getattr(self._thread, "managers", ())
+
+
+_patch = _Patch()
+# PyTorch and its compiler keep the list of the functions that modes are shown, from what the names mean when it is first
+# asked for: that has to be before one of them is replaced.
+get_overridable_functions()
+
+
+def _patched(*args, **kwargs):
+    managers = () if torch.compiler.is_compiling() else _patch.managers()
+    return _attend(managers, args, kwargs) if managers else _SDPA(*args, **kwargs)
 
 
 @dataclass(frozen=True)
