@@ -29,7 +29,7 @@ def test_commands(page, tool):
     assert listed == re.findall(r"^    (\w+) ", tool("--help"), re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", ["info", "mask", "verify"])
+@pytest.mark.parametrize("command", ["info", "mask", "verify", "bench"])
 def test_options(page, tool, command):
     """The table of a chapter has every option, in the order of --help."""
     rows = re.findall(r"^\| (`--.*?) \|", chapter(page, command), re.MULTILINE)

@@ -55,7 +55,7 @@ bool runs_here(const Kernels& table) {
 // What cpu_features() looks for. A table needs the first ones, up to those of its instruction set.
 constexpr const char* kFlags[] = {"avx",      "avx2",     "fma",      "f16c",     "avx512f",
                                   "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_bf16"};
-constexpr std::size_t kAvx2Flags = 4, kAvx512Flags = 9;
+[[maybe_unused]] constexpr std::size_t kAvx2Flags = 4, kAvx512Flags = 9;
 
 std::span<const char* const> flags_of(const Kernels& table) {
     const std::span<const char* const> flags(kFlags);
