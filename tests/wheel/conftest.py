@@ -34,10 +34,19 @@ class Environment:
         return self._run("bash", "-c", f"set -eu; {script}", cwd=self.folder, env={"PATH": path, **variables})
 
 
-def make_environment(run, folder, *wheels):
+def make_environment(run, folder, *wheels, without=()):
+    """`without`: packages that are not to be seen there, by the beginnings of their files' names."""
     environment = Environment(run, folder)
     run(sys.executable, "-m", "venv", "--without-pip", environment.folder)
-    (environment.site / "torch.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    packages = sysconfig.get_path("purelib")
+    if without:
+        shown = folder / "packages"
+        shown.mkdir()
+        for entry in os.scandir(packages):
+            if not entry.name.startswith(without):
+                (shown / entry.name).symlink_to(entry.path)
+        packages = str(shown)
+    (environment.site / "torch.pth").write_text(packages + "\n")
     # What is visible from the environment of the tests does not count as installed.
     run(sys.executable, "-m", "pip", "--python", environment.python, "--disable-pip-version-check", "install", "--no-index",
         "--no-deps", "--ignore-installed", *wheels)
@@ -54,3 +63,9 @@ def environment_with_op_plugin(run, wheel, tmp_path_factory):
     built = sorted((run.ROOT / "op-plugin/dist").glob("*.whl"))
     assert built, "build the wheel of op-plugin with op-plugin/ci/build.sh"
     return make_environment(run, tmp_path_factory.mktemp("wheels") / "an environment", wheel, *built)
+
+
+@pytest.fixture(scope="session")
+def environment_without_torch_npu(run, wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cpu") / "an environment"
+    return make_environment(run, folder, wheel, without=("torch_npu", "fusion_attention"))
