@@ -45,6 +45,8 @@ def cases(device):
         "_foreach_sqrt": lambda: torch._foreach_sqrt(many),
         "cat": lambda: torch.cat(many),
         "randn": lambda: torch.randn(2, 2, device=device),
+        "randint": lambda: torch.randint(0, 9, (2, 2), device=device),
+        "randperm": lambda: torch.randperm(5, device=device),
         "bernoulli_": lambda: y.bernoulli_(0.5),
     }
 

@@ -171,6 +171,20 @@ make_venv() {
         fail "could not make a Python environment in $VENV with $python" "Set FUSION_PYTHON to another interpreter."
 }
 
+# With this the environment's Python finds what is installed in install/ without set_env.sh, which is easily forgotten; torch
+# imports torch-npu, and would end in an error of the loader. Nothing is done as long as nothing is installed.
+link_python_to_tree() {
+    "$PYTHON" - "$PREFIX/python" <<'PY'
+import os, sys, sysconfig
+
+path = os.path.join(sysconfig.get_path("purelib"), "fusion_attention_tree.pth")
+line = ("import os, sys; tree = {!r}; os.path.isdir(tree) and (tree in sys.path or sys.path.append(tree), "
+        "__import__('npu_fallback.import_hook').import_hook.watch())\n").format(sys.argv[1])
+if not os.path.exists(path) or open(path).read() != line:
+    open(path, "w").write(line)
+PY
+}
+
 setup_python() {
     heading "Python"
     if ! python_is_ready; then
@@ -182,6 +196,7 @@ setup_python() {
             python_is_ready; } ||
             fail "pip could not install the packages of ci/constraints.txt: it reaches no package index, or the index lacks a version (torch-npu has wheels for few Pythons; 3.11 is tested)."
     fi
+    link_python_to_tree
     note "$("$PYTHON" --version) in $VENV with torch and torch-npu $(sed -n 's/^torch-npu==//p' "$ROOT/ci/constraints.txt")"
 }
 

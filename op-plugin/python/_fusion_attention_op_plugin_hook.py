@@ -7,6 +7,10 @@ A .pth file imports this module whenever Python starts; therefore it imports not
 import sys
 from _thread import get_ident
 
+# What torch_npu links; no wheel brings it.
+_LIBRARIES = ("libascendcl.so", "libhccl.so", "libacl_op_compiler.so", "libge_runner.so", "libgraph.so",
+              "libacl_tdt_channel.so")
+
 
 class _TorchNpuFinder:
     """Finds torch_npu as the finders behind it do, and adds a step to its loading.
@@ -49,7 +53,14 @@ def _load_operators_after(loader):
             vars(loader).pop("exec_module", None)
         else:
             loader.exec_module = replaced
-        loader.exec_module(module)
+        try:
+            loader.exec_module(module)
+        except (ImportError, OSError) as error:
+            library = str(error).partition(": cannot open shared object file")[0]
+            if library not in _LIBRARIES:
+                raise
+            raise ImportError(f"torch_npu needs {library}, which was not found: install the wheel of fusion_attention beside "
+                              "fusion_attention_op_plugin, or source set_env.sh of an installed tree first") from None
         _load_operators()
 
     loader.exec_module = load_with_operators

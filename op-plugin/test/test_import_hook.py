@@ -89,3 +89,14 @@ def test_operators_that_cannot_be_loaded(run, tmp_path):
     done = run(OUR_FINDER + "import torch_npu; print(*steps)")
     assert done.stdout.split() == ["torch_npu"]
     assert "torch_npu.swa_forward and torch_npu.swa_backward are not available: built for another torch-npu" in done.stderr
+
+
+def test_libraries_that_are_missing(run, tmp_path):
+    """Where there is this wheel and torch-npu only. Other errors stay what they are."""
+    program = OUR_FINDER + "try:\n    import torch_npu\nexcept ImportError as error:\n    print(error)"
+    loader = "{}: cannot open shared object file: No such file or directory"
+    for library, sentence in [("libhccl.so", "torch_npu needs libhccl.so, which was not found: install the wheel of "
+                               "fusion_attention beside fusion_attention_op_plugin, or source set_env.sh of an installed tree first"),
+                              ("libelse.so", loader.format("libelse.so"))]:
+        (tmp_path / "torch_npu.py").write_text(f"raise ImportError({loader.format(library)!r})")
+        assert run(program).stdout.strip() == sentence

@@ -6,7 +6,9 @@ import torch.nn.functional as F
 DRAWS = {
     "randn": lambda **to: torch.randn(8, 8, **to),
     "rand": lambda **to: torch.rand(8, 8, **to),
-    "randint": lambda **to: torch.randint(0, 100, (50,), **to),
+    "randint": lambda **to: torch.randint(100, (50,), **to),
+    "randint with a lower bound": lambda **to: torch.randint(-7, 100, (5, 10), **to),
+    "rand of another type": lambda **to: torch.rand(8, 8, dtype=torch.float16, **to),
     "randperm": lambda **to: torch.randperm(50, **to),
     "normal_": lambda **to: torch.empty(20, **to).normal_(2, 3),
     "uniform_": lambda **to: torch.empty(20, **to).uniform_(-1, 1),

@@ -72,15 +72,38 @@ def test_greedy_generation(model, attention, padded):
     assert actual.device.type == "npu" and torch.equal(actual.cpu(), expected)
 
 
-def test_packed_sequences(model, attention="flash_attention_2"):
-    """Several sequences in one row, told apart by their positions, give each what it gives alone."""
-    lengths = [5, 20, 12]
-    positions = torch.cat([torch.arange(length) for length in lengths])[None]
-    device = on_npu(model, attention)
-    with torch.no_grad():
-        packed = device(input_ids=TOKENS[:1].npu(), position_ids=positions.npu()).logits.cpu()
-        begin = 0
-        for length in lengths:
-            alone = model(input_ids=TOKENS[:1, begin:begin + length]).logits
-            torch.testing.assert_close(packed[:, begin:begin + length], alone, rtol=1e-4, atol=1e-5)
-            begin += length
+LENGTHS = [5, 20, 12]  # of the sequences that are packed into one row
+POSITIONS = torch.cat([torch.arange(length) for length in LENGTHS])[None]
+# The last token of a sequence predicts nothing: the next one belongs to another.
+PACKED_LABELS = TOKENS[:1].masked_fill(POSITIONS == 0, -100)
+
+
+def packed_loss_and_gradients(model):
+    device = model.device
+    # A cache keeps eager and sdpa from looking for sequences in the positions.
+    loss = model(input_ids=TOKENS[:1].to(device), position_ids=POSITIONS.to(device), labels=PACKED_LABELS.to(device),
+                 use_cache=False).loss
+    loss.backward()
+    return loss.item(), [parameter.grad.cpu() for parameter in model.parameters()]
+
+
+def alone_loss_and_gradients(model):
+    """The same of the sequences one by one: the mean over all tokens that are predicted."""
+    total = 0
+    for tokens in TOKENS[0].split(LENGTHS):
+        logits = model(input_ids=tokens[None]).logits[0, :-1]
+        total = total + torch.nn.functional.cross_entropy(logits, tokens[1:], reduction="sum")
+    loss = total / (sum(LENGTHS) - len(LENGTHS))
+    loss.backward()
+    return loss.item(), [parameter.grad for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_packed_sequences(model, attention):
+    """Several sequences in one row, told apart by their positions, give what they give alone, with gradients."""
+    expected, expected_gradients = alone_loss_and_gradients(copy.deepcopy(model))
+    actual, gradients = packed_loss_and_gradients(on_npu(model, attention))
+    # As above.
+    assert actual == pytest.approx(expected, abs=5e-6)
+    for one, other in zip(gradients, expected_gradients):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-6)

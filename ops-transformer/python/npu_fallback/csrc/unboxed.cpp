@@ -3,8 +3,11 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <ATen/ops/index_ops.h>
+#include <ATen/ops/rand_ops.h>
+#include <ATen/ops/randint_ops.h>
 #include <ATen/ops/randn_ops.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -37,19 +40,20 @@ at::Tensor index(const at::Tensor& self, const Indices& indices) {
     return aliases.to_npu(result, /*results_are_npu=*/true);
 }
 
-// What drawing from the device's generator adds would else bring the call above what any other operator takes.
-at::Tensor randn(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                 std::optional<at::Device> device, std::optional<bool> pin_memory) {
+// torch.rand and its like, by the overload `Op` with a generator; its `Leading` arguments are bounds of the numbers.
+// What drawing from the device's generator adds would else bring the call above what other operators take.
+template <class Op, class... Leading>
+at::Tensor draw(Leading... leading, at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
     Aliases aliases;
     if (device && device->has_index()) aliases.set_device(device->index());
     drain_task_queue(aliases.device());
     at::Tensor result;
     {
         at::AutoDispatchBelowADInplaceOrView below_autograd;
-        result = at::_ops::randn_generator::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                       c10::fromIntArrayRefSlow(size),
-                                                       draw_host_generator(default_npu_generator(aliases.device())),
-                                                       dtype, layout, c10::Device(c10::DeviceType::CPU), pin_memory);
+        result = Op::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), leading..., c10::fromIntArrayRefSlow(size),
+                                draw_host_generator(default_npu_generator(aliases.device())), dtype, layout,
+                                c10::Device(c10::DeviceType::CPU), pin_memory);
     }
     return aliases.to_npu(result, /*results_are_npu=*/true);
 }
@@ -57,12 +61,16 @@ at::Tensor randn(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std:
 }  // namespace
 
 bool is_unboxed(std::string_view name) {
-    return name == "index.Tensor" || name == "randn";
+    constexpr std::string_view kNames[] = {"index.Tensor", "rand", "randn", "randint", "randint.low"};
+    return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 void register_unboxed(torch::Library& kernels) {
     kernels.impl("index.Tensor", &index);
-    kernels.impl("randn", &randn);
+    kernels.impl("rand", &draw<at::_ops::rand_generator>);
+    kernels.impl("randn", &draw<at::_ops::randn_generator>);
+    kernels.impl("randint", &draw<at::_ops::randint_generator, int64_t>);
+    kernels.impl("randint.low", &draw<at::_ops::randint_low_generator, int64_t, int64_t>);
 }
 
 }  // namespace npu_fallback
