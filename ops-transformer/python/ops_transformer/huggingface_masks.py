@@ -58,13 +58,12 @@ def make_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_fun
 
 
 def _visibility(q_length, kv_length, q_offset, kv_offset, mask_function, padding):
-    compiling = torch.compiler.is_compiling()
-    if compiling and (padding is not None or isinstance(q_offset, torch.Tensor)):
+    if torch.compiler.is_compiling() and (padding is not None or isinstance(q_offset, torch.Tensor)):
         return None  # what is in a tensor is not known then
     rule = _rule(mask_function)
     if rule is None or rule.by_position and rule.sequences is None:
         return None
-    if rule.sequences is not None and (compiling or padding is not None or q_length != kv_length):
+    if rule.sequences is not None and (padding is not None or q_length != kv_length):
         return None
     keys = kv_length
     if rule.left is not None or rule.right is not None:
@@ -114,6 +113,8 @@ def _rule(function):
         return _Rule(right=0)
     if function is masks.bidirectional_mask_function:
         return _Rule()
+    if torch.compiler.is_compiling():
+        return None  # the compiler cannot look into closures
     code, closure = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if closure is None:
         return None
@@ -134,12 +135,13 @@ def _rule(function):
 
 
 def _all_of(rules):
-    if None in rules or sum(rule.sequences is not None for rule in rules) > 1:
+    sequences = [rule.sequences for rule in rules if rule is not None and rule.sequences is not None]
+    if None in rules or len(sequences) > 1:
         return None
+    return _Rule(_smallest([rule.left for rule in rules]), _smallest([rule.right for rule in rules]),
+                 sequences[0] if sequences else None, any([rule.by_position for rule in rules]))
 
-    def smallest(bounds):
-        return min((bound for bound in bounds if bound is not None), default=None)
 
-    return _Rule(smallest(rule.left for rule in rules), smallest(rule.right for rule in rules),
-                 next((rule.sequences for rule in rules if rule.sequences is not None), None),
-                 any(rule.by_position for rule in rules))
+def _smallest(bounds):
+    limits = [bound for bound in bounds if bound is not None]
+    return min(limits) if limits else None
