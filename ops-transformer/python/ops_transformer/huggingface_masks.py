@@ -1,4 +1,4 @@
-"""What a mask of transformers lets each token see, read from the functions that define it instead of made into a tensor."""
+"""What a mask of transformers lets each token see, read from the functions that define it, without the tensor."""
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,8 @@ from transformers import masking_utils as masks
 class Visibility:
     """What the layers of a model get in place of a mask.
 
-    left, right  the token at position i sees positions i - left to i + right; None: no limit on that side. The last query
-                 and the last key are at the same position
+    left, right  the token at position i sees positions i - left to i + right; None: no limit on that side. The last
+                 query and the last key are at the same position
     keys         how many keys count; those behind are seen by nobody (a static cache is longer than what it holds)
     key_mask     bool [batch, keys], false: padding; None: there is none
     ends         of packed sequences in [batch * keys] tokens, beginning with 0; None: each row is one sequence
@@ -45,8 +45,8 @@ class Visibility:
 
 def make_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function=masks.causal_mask_function,
               attention_mask=None, **options):
-    """The mask function of attn_implementation="ops_transformer": a Visibility, or a bool tensor [batch, 1, queries, keys],
-    true where a key is seen, for rules that a Visibility has no words for."""
+    """The mask function of attn_implementation="ops_transformer": a Visibility or, for rules that it has no words for,
+    a bool tensor [batch, 1, queries, keys], true where a key is seen."""
     if isinstance(attention_mask, Visibility):  # generation asked for it before the model does
         return attention_mask
     visibility = _visibility(q_length, kv_length, q_offset, kv_offset, mask_function, attention_mask)
@@ -79,7 +79,7 @@ def _visibility(q_length, kv_length, q_offset, kv_offset, mask_function, padding
 
 
 def ends_of(changes):
-    """The ends of packed sequences: bool [batch, tokens - 1], true where a token is of another sequence than the one before."""
+    """The ends of packed sequences. changes: bool [batch, tokens - 1], true where another sequence begins."""
     begins = torch.nn.functional.pad(changes, (1, 0), value=True)
     return [*begins.flatten().nonzero().flatten().tolist(), begins.numel()]
 

@@ -122,7 +122,8 @@ def test_packed_sequences(model, device, calls, told_by, use_cache):
         packed = ours(model, device)(input_ids=TOKENS[:1].to(device), use_cache=use_cache, **options).logits.cpu()
         alone = [model(input_ids=tokens).logits for tokens in TOKENS[:1].split(lengths, 1)]
     torch.testing.assert_close(packed, torch.cat(alone, 1), rtol=1e-4, atol=1e-5)
-    assert {call["function"] for call in calls} == {"flash_attention_varlen"} and not any("mask" in call for call in calls)
+    assert {call["function"] for call in calls} == {"flash_attention_varlen"}
+    assert not any("mask" in call for call in calls)
 
 
 def test_bfloat16_logits(model, device):
@@ -197,6 +198,13 @@ def test_softcap_is_refused():
         model(input_ids=TOKENS)
 
 
+def test_position_bias_of_packed_sequences_is_refused():
+    operands = [torch.zeros(1, 2, 5, 8)] * 3
+    with pytest.raises(ValueError, match='position_bias of packed sequences.*choose "eager"'):
+        huggingface.attention_forward(None, *operands, Visibility(right=0, keys=5, ends=[0, 2, 5]),
+                                      position_bias=torch.zeros(1, 2, 5, 5))
+
+
 # ---- models of other kinds ----
 
 PADS = dict(vocab_size=61, pad_token_id=0, bos_token_id=1, eos_token_id=2)
@@ -265,7 +273,8 @@ RULES = {  # arguments of a mask function
     "two-sided window": dict(q_length=10, kv_length=10, mask_function=masks.sliding_window_bidirectional_mask_function(3)),
     "padding": dict(q_length=10, kv_length=10, attention_mask=KEYS_10),
     "padding in a static cache": dict(q_length=2, kv_length=10, q_offset=5, attention_mask=KEYS_10[:, :7]),
-    "padding of keys": dict(q_length=6, kv_length=10, mask_function=masks.bidirectional_mask_function, attention_mask=KEYS_10),
+    "padding of keys": dict(q_length=6, kv_length=10, attention_mask=KEYS_10,
+                            mask_function=masks.bidirectional_mask_function),
     "padding that a cache forgot": dict(q_length=2, kv_length=5, q_offset=8, kv_offset=5, attention_mask=KEYS_10,
                                         mask_function=masks.sliding_window_causal_mask_function(4)),
     "packed": dict(q_length=10, kv_length=10, mask_function=packed(masks.causal_mask_function)),
