@@ -18,6 +18,8 @@ def load():
     except OSError as error:
         raise ImportError(f"The operators of ops_transformer cannot be used: {str(error).splitlines()[0]}. They are built for one "
                           f"version of torch (this is {torch.__version__}); `python -m ops_transformer doctor` checks the set-up") from error
+    import ops_transformer.fake  # noqa: F401 (registers shapes)
+
     _install_npu_fallback()
     _count_flops()
 

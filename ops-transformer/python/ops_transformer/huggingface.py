@@ -4,12 +4,12 @@
     model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="ops_transformer")
 
 On cpu and npu, for training and generation. What a model lets each token see (causal, sliding windows, padding, packed
-sequences, growing and static caches) becomes arguments of flash_attention and flash_attention_varlen. A mask of all pairs is
-made only for rules that these have no words for, and in compiled code for windows, padding and packed sequences. Sinks, position biases,
-grouped heads and dropout are supported; softcap is refused. Rows of padding give 0.
+sequences, growing and static caches) becomes arguments of flash_attention and flash_attention_varlen. A mask of all
+pairs is made only for rules that these have no words for, and in compiled code for windows, padding and packed
+sequences. Sinks, position biases, grouped heads and dropout are supported; softcap is refused. Rows of padding give 0.
 
-Sequences packed into one row are told apart by cu_seq_lens_q and cu_seq_lens_k, or by position_ids that begin again at 0:
-also while a cache is filled, where "eager" and "sdpa" mix them.
+Sequences packed into one row are told apart by cu_seq_lens_q and cu_seq_lens_k, or by position_ids that begin again at
+0: also while a cache is filled, where "eager" and "sdpa" mix them.
 """
 from itertools import accumulate
 
@@ -30,13 +30,14 @@ def register():
     AttentionMaskInterface.register(NAME, make_mask)
 
 
-def attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, softcap=None,
-                      s_aux=None, position_bias=None, position_ids=None, cu_seq_lens_q=None, cu_seq_lens_k=None, **kwargs):
-    """The attention function: query [batch, heads, queries, head dim] in, [batch, queries, heads, head dim] and None out."""
+def attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None,
+                      softcap=None, s_aux=None, position_bias=None, position_ids=None, cu_seq_lens_q=None,
+                      cu_seq_lens_k=None, **kwargs):
+    """The attention function: query [batch, heads, queries, head dim] to [batch, queries, heads, head dim], and None."""
     if softcap is not None:
         raise ValueError(f'softcap {softcap} is not supported by attn_implementation="{NAME}": choose "eager"')
     if kwargs.get("output_attentions"):
-        _log.warning_once(f'attn_implementation="{NAME}" returns no attention weights: choose "eager" for output_attentions')
+        _log.warning_once(f'attn_implementation="{NAME}" returns no weights: choose "eager" for output_attentions')
     options = {"scale": scaling, "dropout_p": dropout, "sink": None if s_aux is None else s_aux.float()}
     if isinstance(attention_mask, torch.Tensor):
         return _dense(query, key, value, options | _mask_and_bias(attention_mask, position_bias, query.dtype)), None
@@ -46,13 +47,16 @@ def attention_forward(module, query, key, value, attention_mask, dropout=0.0, sc
         visible = Visibility(right=0 if causal else None, keys=key.shape[2])
     key, value = key[:, :, :visible.keys], value[:, :, :visible.keys]
     options |= visible.window()
+    ends = _packed_ends(visible, query, key, position_ids, cu_seq_lens_q, cu_seq_lens_k)
     if position_bias is not None:
+        if ends is not None:
+            raise ValueError(f'position_bias of packed sequences is not supported by attn_implementation="{NAME}": '
+                             'choose "eager"')
         key_mask = None if visible.key_mask is None else visible.key_mask[:, None, None]
         position_bias = position_bias[..., :key.shape[2]]
         return _dense(query, key, value, options | _mask_and_bias(key_mask, position_bias, query.dtype)), None
     if visible.key_mask is not None:
         return _padded(query, key, value, visible, options), None
-    ends = _packed_ends(visible, query, key, position_ids, cu_seq_lens_q, cu_seq_lens_k)
     return _dense(query, key, value, options) if ends is None else _packed(query, key, value, *ends, options), None
 
 
@@ -71,7 +75,9 @@ def _dense(query, key, value, options):
 
 
 def _packed_ends(visible, query, key, position_ids, cu_seq_lens_q, cu_seq_lens_k):
-    """The ends of the sequences in query and key, or None if each row is one."""
+    """The ends of the sequences in query and key, or None if each row is one or padding tells them apart."""
+    if visible.key_mask is not None:
+        return None
     if cu_seq_lens_q is not None and cu_seq_lens_k is not None:
         return cu_seq_lens_q, cu_seq_lens_k
     ends = visible.ends
@@ -88,8 +94,8 @@ def _ends_of_positions(position_ids, query):
 
 
 def _packed(query, key, value, ends_q, ends_k, options):
-    out = flash_attention_varlen(*(tensor.transpose(1, 2).flatten(0, 1) for tensor in (query, key, value)), ends_q, ends_k,
-                                 **options)
+    tokens = (tensor.transpose(1, 2).flatten(0, 1) for tensor in (query, key, value))
+    out = flash_attention_varlen(*tokens, ends_q, ends_k, **options)
     return out.unflatten(0, (query.shape[0], -1))
 
 
@@ -97,7 +103,7 @@ def _packed(query, key, value, ends_q, ends_k, options):
 
 
 def _padded(query, key, value, visible, options):
-    """Without the padded keys and, where queries and keys are the same tokens, without the padded queries, which give 0."""
+    """Without the padded keys and, where queries and keys are the same tokens, the padded queries, which give 0."""
     rows = query.shape[2]
     same_tokens = visible.bounded and rows == visible.keys
     if rows == 1 or visible.spans is None or visible.bounded and not same_tokens:

@@ -1,4 +1,4 @@
-"""What a mask of transformers lets each token see, read from the functions that define it instead of made into a tensor."""
+"""What a mask of transformers lets each token see, read from the functions that define it, without the tensor."""
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,8 @@ from transformers import masking_utils as masks
 class Visibility:
     """What the layers of a model get in place of a mask.
 
-    left, right  the token at position i sees positions i - left to i + right; None: no limit on that side. The last query
-                 and the last key are at the same position
+    left, right  the token at position i sees positions i - left to i + right; None: no limit on that side. The last
+                 query and the last key are at the same position
     keys         how many keys count; those behind are seen by nobody (a static cache is longer than what it holds)
     key_mask     bool [batch, keys], false: padding; None: there is none
     ends         of packed sequences in [batch * keys] tokens, beginning with 0; None: each row is one sequence
@@ -45,8 +45,8 @@ class Visibility:
 
 def make_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function=masks.causal_mask_function,
               attention_mask=None, **options):
-    """The mask function of attn_implementation="ops_transformer": a Visibility, or a bool tensor [batch, 1, queries, keys],
-    true where a key is seen, for rules that a Visibility has no words for."""
+    """The mask function of attn_implementation="ops_transformer": a Visibility or, for rules that it has no words for,
+    a bool tensor [batch, 1, queries, keys], true where a key is seen."""
     if isinstance(attention_mask, Visibility):  # generation asked for it before the model does
         return attention_mask
     visibility = _visibility(q_length, kv_length, q_offset, kv_offset, mask_function, attention_mask)
@@ -58,13 +58,12 @@ def make_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_fun
 
 
 def _visibility(q_length, kv_length, q_offset, kv_offset, mask_function, padding):
-    compiling = torch.compiler.is_compiling()
-    if compiling and (padding is not None or isinstance(q_offset, torch.Tensor)):
+    if torch.compiler.is_compiling() and (padding is not None or isinstance(q_offset, torch.Tensor)):
         return None  # what is in a tensor is not known then
     rule = _rule(mask_function)
     if rule is None or rule.by_position and rule.sequences is None:
         return None
-    if rule.sequences is not None and (compiling or padding is not None or q_length != kv_length):
+    if rule.sequences is not None and (padding is not None or q_length != kv_length):
         return None
     keys = kv_length
     if rule.left is not None or rule.right is not None:
@@ -80,7 +79,7 @@ def _visibility(q_length, kv_length, q_offset, kv_offset, mask_function, padding
 
 
 def ends_of(changes):
-    """The ends of packed sequences: bool [batch, tokens - 1], true where a token is of another sequence than the one before."""
+    """The ends of packed sequences. changes: bool [batch, tokens - 1], true where another sequence begins."""
     begins = torch.nn.functional.pad(changes, (1, 0), value=True)
     return [*begins.flatten().nonzero().flatten().tolist(), begins.numel()]
 
@@ -114,6 +113,8 @@ def _rule(function):
         return _Rule(right=0)
     if function is masks.bidirectional_mask_function:
         return _Rule()
+    if torch.compiler.is_compiling():
+        return None  # the compiler cannot look into closures
     code, closure = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if closure is None:
         return None
@@ -134,12 +135,13 @@ def _rule(function):
 
 
 def _all_of(rules):
-    if None in rules or sum(rule.sequences is not None for rule in rules) > 1:
+    sequences = [rule.sequences for rule in rules if rule is not None and rule.sequences is not None]
+    if None in rules or len(sequences) > 1:
         return None
+    return _Rule(_smallest([rule.left for rule in rules]), _smallest([rule.right for rule in rules]),
+                 sequences[0] if sequences else None, any([rule.by_position for rule in rules]))
 
-    def smallest(bounds):
-        return min((bound for bound in bounds if bound is not None), default=None)
 
-    return _Rule(smallest(rule.left for rule in rules), smallest(rule.right for rule in rules),
-                 next((rule.sequences for rule in rules if rule.sequences is not None), None),
-                 any(rule.by_position for rule in rules))
+def _smallest(bounds):
+    limits = [bound for bound in bounds if bound is not None]
+    return min(limits) if limits else None

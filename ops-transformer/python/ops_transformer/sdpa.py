@@ -1,7 +1,7 @@
 """PyTorch's scaled_dot_product_attention on this library: the context manager replace_sdpa.
 
-A call is routed only where both functions mean the same. Everything else goes to PyTorch with its arguments untouched, so
-that its results and its errors stay its own; why, says a sentence, and sentences are counted.
+A call is routed only where both functions mean the same. Everything else goes to PyTorch with its arguments untouched,
+so that its results and its errors stay its own; why, says a sentence, and sentences are counted.
 """
 import contextlib
 import logging
@@ -32,21 +32,22 @@ def _when_compiled(function):
 
 
 class replace_sdpa(TorchFunctionMode):
-    """Inside `with replace_sdpa() as sdpa:`, calls of torch.nn.functional.scaled_dot_product_attention on CPU tensors are
-    computed by this library.
+    """Inside `with replace_sdpa() as sdpa:`, calls of torch.nn.functional.scaled_dot_product_attention on CPU tensors
+    are computed by this library.
 
     calls     how many calls there were
     routed    how many of them this library computed
     reasons   a Counter of sentences: why the others went to PyTorch
     verbose   true: each reason is logged once, as a warning of the logger "ops_transformer.sdpa"
 
-    It holds for the thread that entered it; several threads may enter one object. Nested: the innermost decides, and what
-    it leaves to PyTorch the next one sees too. Code under torch.compile is routed without breaks of its graph; such a call
-    is counted when it is compiled, not when it runs. Only torch.nn.MultiheadAttention and what is built of it keep PyTorch's
-    function when they are compiled. Checkpointed layers compute again in backward: keep that inside, too.
+    It holds for the thread that entered it; several threads may enter one object. Nested: the innermost decides, and
+    what it leaves to PyTorch the next one sees too. Code under torch.compile is routed without breaks of its graph; a
+    call there is counted when it is compiled, not when it runs. Only torch.nn.MultiheadAttention and what is built of it
+    keep PyTorch's function when compiled. Checkpointed layers compute again in backward: keep that inside, too.
 
-    Results differ from PyTorch's by rounding, and in one respect by more: NaN or infinity in hidden keys and values has no
-    effect here. Second derivatives are refused; inside torch.nn.attention.sdpa_kernel(SDPBackend.MATH) PyTorch has them.
+    Results differ from PyTorch's by rounding, and in one respect by more: NaN or infinity in hidden keys and values has
+    no effect here. Second derivatives are refused; inside torch.nn.attention.sdpa_kernel(SDPBackend.MATH) PyTorch has
+    them.
     """
 
     def __init__(self, verbose: bool = False):
@@ -72,8 +73,8 @@ class replace_sdpa(TorchFunctionMode):
             return _attend((self,), args, kwargs)
         if not isinstance(func, FunctionType) or torch.compiler.is_compiling():
             return func(*args, **kwargs)
-        # A function in Python, for example that of multi-head attention, or backward with checkpoints in it: PyTorch shows a
-        # mode the function, but nothing that the function calls.
+        # A function in Python, for example that of multi-head attention, or backward with checkpoints in it: PyTorch
+        # shows a mode the function, but nothing that the function calls.
         with _patch.inside(self):
             return func(*args, **kwargs)
 
@@ -99,7 +100,7 @@ def _attend(managers, args, kwargs):
 
 
 class _Patch:
-    """The name in torch.nn.functional, while any manager is entered: for calls inside of functions that hide them from modes."""
+    """The name in torch.nn.functional, while any manager is entered: for calls inside of functions that hide them."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -110,7 +111,8 @@ class _Patch:
     def enter(self):
         with self._lock:
             if self._entered == 0:
-                self._replaced, functional.scaled_dot_product_attention = functional.scaled_dot_product_attention, _patched
+                self._replaced = functional.scaled_dot_product_attention
+                functional.scaled_dot_product_attention = _patched
             self._entered += 1
 
     def leave(self):
@@ -134,8 +136,8 @@ class _Patch:
 
 
 _patch = _Patch()
-# PyTorch and its compiler keep the list of the functions that modes are shown, from what the names mean when it is first
-# asked for: that has to be before one of them is replaced.
+# PyTorch and its compiler keep the list of the functions that modes are shown, from what the names mean when it is
+# first asked for: that has to be before one of them is replaced.
 get_overridable_functions()
 
 

@@ -11,7 +11,7 @@ def numbers(*shape, dtype=torch.float32, seed=SEED):
 
 
 def check_sdpa(query, key, value, attended=None, bias=None, device="cpu", composed=False, **arguments):
-    """Operands [batch, heads, rows, features] are put on the device; `arguments` are passed as they are. Returns the output.
+    """Operands [batch, heads, rows, features] are put on the device, `arguments` passed as they are. Returns the output.
 
     attended   bool [batch, heads, rows, keys], what each row sees
     bias       the same shape, added to the scores

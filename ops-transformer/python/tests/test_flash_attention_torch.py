@@ -69,6 +69,17 @@ def test_compile_without_graph_breaks(function, backend):
         torch.testing.assert_close(one.grad, other.grad)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_compiled_sequences_with_totals_on_the_host(device):
+    torch._dynamo.reset()
+    q, k, v = operands(9, 2, 16, device=device)
+    totals = torch.tensor([0, 4, 9])
+    compiled = torch.compile(flash_attention_varlen, fullgraph=True, backend="aot_eager")
+    out = compiled(q, k, v, totals, totals, dropout_p=0.0)
+    assert torch.equal(out, flash_attention_varlen(q, k, v, totals, totals))
+    out.sum().backward()
+
+
 def test_compile_with_changing_lengths():
     torch._dynamo.reset()
     frames = []

@@ -6,23 +6,18 @@ import torch
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-SIZES = dict(vocab_size=61, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-             num_key_value_heads=2, max_position_embeddings=128, pad_token_id=0, bos_token_id=1, eos_token_id=None)
+from tiny_models import PADDED, SIZES, TOKENS, assert_same_training, loss_and_gradients, make_model  # noqa: E402
+
 KINDS = {
     "llama": lambda: transformers.LlamaConfig(**SIZES),
     "qwen": lambda: transformers.Qwen2Config(**SIZES, use_sliding_window=False),
 }
 ATTENTIONS = ["eager", "sdpa", "flash_attention_2"]
-TOKENS = torch.randint(2, 61, (2, 37), generator=torch.Generator().manual_seed(4))
-# The first sequence is padded on the left, as for generation.
-PADDED = torch.ones_like(TOKENS)
-PADDED[0, :16] = 0
 
 
 @pytest.fixture(params=KINDS)
 def model(request):
-    torch.manual_seed(6)
-    return transformers.AutoModelForCausalLM.from_config(KINDS[request.param](), attn_implementation="eager").eval()
+    return make_model(KINDS[request.param]())
 
 
 def on_npu(model, attention, dtype=torch.float32):
@@ -31,26 +26,12 @@ def on_npu(model, attention, dtype=torch.float32):
     return model
 
 
-def loss_and_gradients(model, mask):
-    device = model.device
-    # No label of padding, nor of the token behind it, which is predicted from padding: what such a row holds is open.
-    seen = mask.bool() & mask.roll(1, 1).bool() if not mask.all() else mask.bool()
-    labels = TOKENS.masked_fill(~seen, -100)
-    loss = model(input_ids=TOKENS.to(device), attention_mask=mask.to(device), labels=labels.to(device)).loss
-    loss.backward()
-    return loss.item(), [parameter.grad.cpu() for parameter in model.parameters()]
-
-
 @pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_loss_and_gradients(model, attention, padded):
     mask = PADDED if padded else torch.ones_like(TOKENS)
-    expected, expected_gradients = loss_and_gradients(copy.deepcopy(model), mask)
-    actual, gradients = loss_and_gradients(on_npu(model, attention), mask)
-    # fp32 sums in other orders: some units in the last place of a loss near 4, and of gradients below 1.
-    assert actual == pytest.approx(expected, abs=5e-6)
-    for one, other in zip(gradients, expected_gradients):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-6)
+    expected = loss_and_gradients(copy.deepcopy(model), mask)
+    assert_same_training(loss_and_gradients(on_npu(model, attention), mask), expected)
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

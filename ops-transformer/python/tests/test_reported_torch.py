@@ -1,5 +1,7 @@
-"""Situations that users of attention libraries reported, those of PyTorch's function and of ours: ../../tests/reported/README.md
-lists all. PyTorch's function runs on cpu tensors inside replace_sdpa, where every call has to be routed, and on npu tensors."""
+"""Situations that users of attention libraries reported, those of PyTorch's function and of ours.
+
+../../tests/reported/README.md lists all. PyTorch's function runs on cpu tensors inside replace_sdpa, where every call
+has to be routed, and on npu tensors."""
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 
@@ -267,7 +269,7 @@ def test_soft_03_every_argument_has_an_effect(name):
 
 
 def test_fa_22_fa_24_backward_drops_what_forward_dropped():
-    """With values of one-hot rows the output shows the mask, and so does the gradient of the values; from many threads at once."""
+    """With one-hot values the output shows the mask, and so does the gradient of the values; in many threads at once."""
     zeros, eye = torch.zeros(1, 2, 64, 64), torch.eye(64).expand(1, 2, 64, 64)
 
     def run(_):

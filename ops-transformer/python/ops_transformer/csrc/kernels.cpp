@@ -1,9 +1,7 @@
-// The operators on memory: cpu and npu tensors by the aclnn functions; meta tensors, for tracing, by the shapes alone.
-#include <ATen/ops/arange.h>
+// The operators on cpu and npu tensors, by the aclnn functions.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/SymIntArrayRef.h>
 #include <torch/library.h>
 
 #include <string>
@@ -26,15 +24,14 @@ at::Tensor absent_result(In model) {
     return at::empty({0}, model.options());
 }
 
+// Shapes as in fake.py.
 ForwardResults forward_results(In query, In value, const Options& options) {
-    const auto shape = query.sym_sizes();
-    c10::SymDimVector attention(shape.begin(), shape.end()), statistics = attention;
-    attention.back() = value.sym_sizes().back();
+    std::vector<int64_t> attention = query.sizes().vec(), statistics = attention;
+    attention.back() = value.size(-1);
     if (options.layout == "BSND") std::swap(statistics[1], statistics[2]);
     statistics.back() = kStatisticCopies;
     const auto floats = query.options().dtype(at::kFloat);
-    return {at::empty_symint(attention, query.options()), at::empty_symint(statistics, floats),
-            at::empty_symint(statistics, floats)};
+    return {at::empty(attention, query.options()), at::empty(statistics, floats), at::empty(statistics, floats)};
 }
 
 ForwardResults forward(In query, In key, In value, const OptionalTensor& pse, const OptionalTensor& atten_mask,
@@ -45,7 +42,6 @@ ForwardResults forward(In query, In key, In value, const OptionalTensor& pse, co
     const Options options{pse,   atten_mask, sink,       cu_seqlens_q, cu_seqlens_k, seed,        prefix,
                           scale, keep_prob,  pre_tokens, next_tokens,  layout,       sparse_mode, pse_type};
     ForwardResults results = forward_results(query, value, options);
-    if (query.is_meta()) return results;
     const auto& [attention, maximum, sum] = results;
     const c10::OptionalDeviceGuard device(query.device());
     SharedArguments s(query, key, options);
@@ -80,7 +76,6 @@ BackwardResults backward(In grad, In query, In key, In value, In attention, In s
     const auto like = [](In model) { return at::empty_like(model, at::MemoryFormat::Contiguous); };
     const BackwardResults results{like(query), like(key), like(value), pse_gradient ? like(*pse) : absent_result(query),
                                   sink.has_value() ? like(*sink) : absent_result(query)};
-    if (query.is_meta()) return results;
     const auto& [query_grad, key_grad, value_grad, bias_grad, sink_grad] = results;
     const c10::OptionalDeviceGuard device(query.device());
     SharedArguments s(query, key, options);
@@ -119,8 +114,5 @@ TORCH_LIBRARY_IMPL(ops_transformer, CPU, library) {
     ops_transformer::implement(library);
 }
 TORCH_LIBRARY_IMPL(ops_transformer, PrivateUse1, library) {
-    ops_transformer::implement(library);
-}
-TORCH_LIBRARY_IMPL(ops_transformer, Meta, library) {
     ops_transformer::implement(library);
 }

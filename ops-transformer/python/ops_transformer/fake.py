@@ -1,0 +1,25 @@
+"""What the operators return, without computing it: shapes for torch.compile, fake tensors and meta tensors. In the order of the schema."""
+import torch
+
+_STATISTIC_COPIES = 8
+
+
+@torch.library.register_fake("ops_transformer::attention_forward")
+def forward(query, key, value, pse, atten_mask, sink, cu_seqlens_q, cu_seqlens_k, seed, prefix, scale, keep_prob, pre_tokens,
+            next_tokens, layout, sparse_mode, pse_type):
+    rows = list(query.shape[:-1])
+    attention = query.new_empty((*rows, value.shape[-1]))
+    if layout == "BSND":
+        rows[1], rows[2] = rows[2], rows[1]
+    maximum, total = (query.new_empty((*rows, _STATISTIC_COPIES), dtype=torch.float32) for _ in range(2))
+    return attention, maximum, total
+
+
+@torch.library.register_fake("ops_transformer::attention_backward")
+def backward(grad, query, key, value, attention, softmax_max, softmax_sum, pse_gradient, pse, atten_mask, sink, cu_seqlens_q,
+             cu_seqlens_k, seed, prefix, scale, keep_prob, pre_tokens, next_tokens, layout, sparse_mode, pse_type):
+    def like(tensor):
+        return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+
+    absent = query.new_empty((0,))
+    return (like(query), like(key), like(value), like(pse) if pse_gradient else absent, absent if sink is None else like(sink))
