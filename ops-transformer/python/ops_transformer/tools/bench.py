@@ -11,7 +11,7 @@ from ops_transformer.tools import Fault, WrongArguments, measure, screen
 from ops_transformer.tools.measure import TYPES, Case
 
 HELP = "time flash_attention side by side with PyTorch"
-_PRODUCT = "mm"
+PRODUCT = "mm"
 
 
 def numbers(text):
@@ -122,7 +122,7 @@ def compare(case, rounds, seconds, advance=lambda: None):
         raise WrongArguments(str(error)) from None
     difference = contenders.check_alike(case, contenders.PYTORCH, expected, result)
     product, product_flops = contenders.matrix_product()
-    runs = {name: contenders.timed(case, tensors, call) for name, call in calls.items()} | {_PRODUCT: product}
+    runs = {name: contenders.timed(case, tensors, call) for name, call in calls.items()} | {PRODUCT: product}
     for warm in runs.values():
         warm()
     times = measure.by_turns(runs, rounds, seconds, advance=advance)
@@ -133,7 +133,7 @@ def row(case, times, differences, product_flops):
     """The form of every result: for each contender its times, and how many times slower than ours it is."""
     from ops_transformer.tools.contenders import OURS
 
-    product = measure.summary(times.pop(_PRODUCT), product_flops)
+    product = measure.summary(times.pop(PRODUCT), product_flops)
     made = {"case": {**vars(case), "mask": case.mask}, "flops": case.flops(), "mm_gflops": product["gflops"], "contenders": {}}
     for name, seconds in times.items():
         made["contenders"][name] = measure.summary(seconds, case.flops())

@@ -11,9 +11,9 @@ _LARGEST_DIFFERENCE = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 6e-2}
 
 
 class Tensors:
-    """Query, key and value of a case, and the gradient that comes in where there is a backward; the same for the same case."""
+    """Query, key and value of a case, those of `arrays` if given, and the gradient that comes in; the same for the same case."""
 
-    def __init__(self, case):
+    def __init__(self, case, arrays=None):
         import torch
 
         dtype = getattr(torch, TYPES[case.dtype])
@@ -22,9 +22,11 @@ class Tensors:
         def normal(heads, tokens):
             return torch.randn(case.batch, heads, tokens, case.head_dim, generator=generator).to(dtype)
 
-        self.query, self.gradient = normal(case.heads, case.queries), normal(case.heads, case.queries)
-        self.key, self.value = normal(case.kv_heads, case.keys), normal(case.kv_heads, case.keys)
-        self.inputs = self.query, self.key, self.value
+        self.gradient = normal(case.heads, case.queries)
+        if arrays is None:
+            self.inputs = normal(case.heads, case.queries), *(normal(case.kv_heads, case.keys) for _ in range(2))
+        else:
+            self.inputs = tuple(torch.from_numpy(array).to(dtype) for array in arrays)
         for tensor in self.inputs:
             tensor.requires_grad_(case.backward)
 
