@@ -97,8 +97,8 @@ def write_readme(path, results):
     path.write_text(new, encoding="utf-8")
 
 
-def draw(path, results):
-    """Speed and memory of inference over the length."""
+def draw(path, results, digest):
+    """Speed and memory of inference over the length. The digest of the results lies in the file, to compare with."""
     try:
         import matplotlib
     except ImportError:
@@ -118,5 +118,5 @@ def draw(path, results):
         axes.grid(True, which="major", alpha=0.4)
     right.legend()
     figure.suptitle(f"Two-layer Transformer, inference, {results['dtype']}, {results['threads']} threads of {results['processor']}")
-    figure.savefig(path, dpi=120, metadata={"Software": None})
+    figure.savefig(path, dpi=120, metadata={"Software": None, "Results": digest})
     pyplot.close(figure)

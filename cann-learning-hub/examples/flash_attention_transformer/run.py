@@ -6,6 +6,7 @@
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import platform
 import re
@@ -33,6 +34,7 @@ def main():
     parser.add_argument("--heads", type=int, default=None, help="of 64 features each; 4 in the check, 8 in the table")
     parser.add_argument("--length", type=int, default=513, help="tokens of the check; any number, 513 unless you say")
     parser.add_argument("--table", action="store_true", help="measure, and write the results")
+    parser.add_argument("--report", action="store_true", help="write README.md and results.png again from results.json")
     parser.add_argument("--longest", type=int, default=32768, help="leave out longer texts of the table")
     parser.add_argument("--folder", type=Path, default=HERE, help="where the table's files go; README.md is written if it is there")
     arguments = parser.parse_args()
@@ -40,6 +42,9 @@ def main():
         value = getattr(arguments, name)
         if value is not None and value < 1:
             parser.error(f"--{name} must be positive: got {value}")
+    if arguments.report:
+        write_report(arguments.folder)
+        return 0
     return run_table(arguments) if arguments.table else run_check(arguments)
 
 
@@ -74,7 +79,9 @@ def run_table(arguments):
     all_cases = [case for cases in plan for case in cases]
     for case, row in steps(zip(all_cases, results["rows"]), "memory", lambda pair: str(pair[0])):
         row.update(memory(case))
-    write(arguments.folder, results)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    (arguments.folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_report(arguments.folder)
     return 0
 
 
@@ -95,13 +102,13 @@ def cases_of_table(arguments):
     return plan
 
 
-def write(folder, results):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    report.draw(folder / "results.png", results)
+def write_report(folder):
+    written = (folder / "results.json").read_text(encoding="utf-8")
+    results = json.loads(written)
+    print(report.text(results))
     if (folder / "README.md").exists():
         report.write_readme(folder / "README.md", results)
-    print(report.text(results))
+    report.draw(folder / "results.png", results, hashlib.sha256(written.encode()).hexdigest())
 
 
 def processor():
