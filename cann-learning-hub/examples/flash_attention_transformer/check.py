@@ -29,7 +29,7 @@ def with_attention(model, attention):
 def outcome(model, tokens):
     """Logits, and the gradients of the loss one behind the other, in double precision on the CPU."""
     with torch.no_grad():
-        logits = model(tokens).cpu().double()
+        logits = model(tokens[:, :-1]).cpu().double()
     gradients = torch.autograd.grad(loss(model, tokens), list(model.parameters()))
     return logits, torch.cat([gradient.flatten().cpu().double() for gradient in gradients])
 

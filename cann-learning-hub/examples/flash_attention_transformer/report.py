@@ -6,6 +6,7 @@ from attention import ATTENTIONS
 
 TITLES = {"native": "native attention", "tiled": "FlashAttention in PyTorch operations", "ops_transformer": "ops_transformer"}
 COLOURS = {"native": "#b42318", "tiled": "#c98a2c", "ops_transformer": "#2f6db5"}
+MARKERS = {"native": "o", "tiled": "s", "ops_transformer": "."}  # large behind small, where lines lie upon each other
 LONG = 4096  # from here on the article's claims are compared
 CLAIMED_PERCENT = {"native": 100, "tiled": 120, "ops_transformer": 180}
 
@@ -110,7 +111,8 @@ def draw(path, results, digest):
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for axes, key, title in ((left, "tokens_per_second", "tokens a second"), (right, "peak_mib", "peak memory in MiB")):
         for name, words in TITLES.items():
-            axes.plot(list(inference), [rows[name][key] for rows in inference.values()], "o-", color=COLOURS[name], label=words)
+            axes.plot(list(inference), [rows[name][key] for rows in inference.values()], marker=MARKERS[name],
+                      markersize=8, color=COLOURS[name], label=words)
         axes.set(xscale="log", yscale="log", title=title, xlabel="tokens (heads)")
         axes.set_xticks(list(inference), [f"{length}\n({rows['native']['heads']})" for length, rows in inference.items()],
                         minor=False)

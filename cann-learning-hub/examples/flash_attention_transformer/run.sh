@@ -3,6 +3,7 @@
 #
 #   bash run.sh [--device npu] [--dtype bf16]    checks that the three attentions agree
 #   bash run.sh --table                          measures, some minutes; writes results.json, results.png and README.md
+#   bash run.sh --report                         writes the last two again from results.json
 #
 # PYTHON: the interpreter; by default the one of .venv at the top of the repository, else python3.
 set -euo pipefail
