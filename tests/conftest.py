@@ -4,6 +4,7 @@ FUSION_PREFIX  the installed tree (default: install/ in the repository, where ci
 FUSION_WORK    a folder for builds that are kept between runs (default: build/)
 """
 
+import filecmp
 import os
 import shutil
 import subprocess
@@ -57,3 +58,43 @@ def moved_prefix(prefix, tmp_path_factory):
     target = tmp_path_factory.mktemp("moved") / "fusion attention"
     shutil.copytree(prefix, target, symlinks=True)
     return target
+
+
+# ---- Builds of single components ----------------------------------------------------------------------------------------
+
+# What they build from, and the examples.
+SOURCES = ["ascendcl", "cann-learning-hub", "cmake", "opbase", "ops-transformer", "packaging", "CMakeLists.txt", "LICENSE"]
+
+
+def synchronise(source, target):
+    """Makes `target` equal to `source`; unchanged files keep their time stamps. Build folders in it are left alone."""
+    if source.is_file():
+        if not target.exists() or not filecmp.cmp(source, target, shallow=False):
+            shutil.copy(source, target)
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    names = {path.name for path in source.iterdir() if not path.name.startswith(("build", "__pycache__"))}
+    for stale in target.iterdir():
+        if stale.name not in names and stale.name != "build":
+            shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
+    for name in names:
+        synchronise(source / name, target / name)
+
+
+@pytest.fixture(scope="session")
+def sources(run):
+    tree = run.WORK / "components/source"
+    for name in SOURCES:
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        tree.mkdir(exist_ok=True)
+        synchronise(run.ROOT / name, tree / name)
+    return tree
+
+
+@pytest.fixture(scope="session")
+def home(run):
+    """Stands for the user's home folder: the instructions install into ~/.local/cann-op."""
+    folder = run.WORK / "components/home"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder

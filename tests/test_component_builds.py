@@ -1,52 +1,15 @@
 """Each component configures, builds and installs alone, with the commands of the operator repositories' instructions.
 
-The builds run in a copy of the sources below FUSION_WORK that is kept, so that a second run compiles what has changed
-only. For the last test that copy is moved away: installed programs must not need it.
+The builds run in a copy of the sources (fixture `sources`) that is kept, so that a second run compiles what has changed only.
+For the last test that copy is moved away: installed programs must not need it.
 """
 
-import filecmp
 import importlib.util
 import os
 import shutil
 import sys
 
 import pytest
-
-SOURCES = ["ascendcl", "cmake", "opbase", "ops-transformer", "packaging", "CMakeLists.txt", "LICENSE"]
-
-
-def synchronise(source, target):
-    """Makes `target` equal to `source`; unchanged files keep their time stamps. Build folders in it are left alone."""
-    if source.is_file():
-        if not target.exists() or not filecmp.cmp(source, target, shallow=False):
-            shutil.copy(source, target)
-        return
-    target.mkdir(parents=True, exist_ok=True)
-    names = {path.name for path in source.iterdir() if not path.name.startswith(("build", "__pycache__"))}
-    for stale in target.iterdir():
-        if stale.name not in names and stale.name != "build":
-            shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
-    for name in names:
-        synchronise(source / name, target / name)
-
-
-@pytest.fixture(scope="session")
-def sources(run):
-    tree = run.WORK / "components/source"
-    for name in SOURCES:
-        tree.parent.mkdir(parents=True, exist_ok=True)
-        tree.mkdir(exist_ok=True)
-        synchronise(run.ROOT / name, tree / name)
-    return tree
-
-
-@pytest.fixture(scope="session")
-def home(run):
-    """Stands for the user's home folder: the instructions install into ~/.local/cann-op."""
-    folder = run.WORK / "components/home"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 def build(run, component, home, options):
