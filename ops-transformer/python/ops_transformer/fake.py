@@ -21,5 +21,7 @@ def backward(grad, query, key, value, attention, softmax_max, softmax_sum, pse_g
     def like(tensor):
         return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
-    absent = query.new_empty((0,))
-    return (like(query), like(key), like(value), like(pse) if pse_gradient else absent, absent if sink is None else like(sink))
+    def absent():
+        return query.new_empty((0,))
+
+    return (like(query), like(key), like(value), like(pse) if pse_gradient else absent(), absent() if sink is None else like(sink))
