@@ -33,7 +33,7 @@ def register():
 def attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None,
                       softcap=None, s_aux=None, position_bias=None, position_ids=None, cu_seq_lens_q=None,
                       cu_seq_lens_k=None, **kwargs):
-    """The attention function: query [batch, heads, queries, head dim] to [batch, queries, heads, head dim], and None."""
+    """The attention function: query [batch, heads, queries, head dim], result [batch, queries, heads, head dim]."""
     if softcap is not None:
         raise ValueError(f'softcap {softcap} is not supported by attn_implementation="{NAME}": choose "eager"')
     if kwargs.get("output_attentions"):

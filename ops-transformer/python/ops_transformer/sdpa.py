@@ -42,8 +42,8 @@ class replace_sdpa(TorchFunctionMode):
 
     It holds for the thread that entered it; several threads may enter one object. Nested: the innermost decides, and
     what it leaves to PyTorch the next one sees too. Code under torch.compile is routed without breaks of its graph; a
-    call there is counted when it is compiled, not when it runs. Only torch.nn.MultiheadAttention and what is built of it
-    keep PyTorch's function when compiled. Checkpointed layers compute again in backward: keep that inside, too.
+    call there is counted when it is compiled, not when it runs. Only torch.nn.MultiheadAttention and layers built on
+    it keep PyTorch's function when compiled. Checkpointed layers compute again in backward: keep that inside, too.
 
     Results differ from PyTorch's by rounding, and in one respect by more: NaN or infinity in hidden keys and values has
     no effect here. Second derivatives are refused; inside torch.nn.attention.sdpa_kernel(SDPBackend.MATH) PyTorch has
