@@ -7,7 +7,7 @@
 
 In this process: this library, PyTorch's scaled_dot_product_attention, FlexAttention (compiled), and the naive way, on the same tensors.
 --peers adds the libraries of peer.py, each in a process of its own environment, build/peers/NAME unless --venv says where. All take
-turns in each round, and results are compared before. Memory is measured in a process for each number (peak_memory.py); overhead by
+turns in each round. Results are compared before, and who gives another one than this library and PyTorch is not timed. Memory is measured in a process for each number (peak_memory.py); overhead by
 overhead_bench.py. What cannot run is in the results with the reason. It takes less than ten minutes on two cores; leave the machine alone.
 """
 import argparse
@@ -129,21 +129,21 @@ def prepare(case, peers, without=()):
                 differences[name] = contenders.check_alike(case, name, expected, result)
             runs[name] = contenders.timed(case, tensors, call)
         except Exception as error:  # PyTorch's compiler has many; ours has to work
-            if name == OURS or isinstance(error, Fault):
+            if name in (OURS, PYTORCH):
                 raise
             absent[name] = reason(error)
     for other in peers:
         try:
             differences[other.name] = other.prepare(case, expected)
             runs[other.name] = other.run
-        except NotImplementedError as error:
-            absent[other.name] = str(error)
+        except (NotImplementedError, Fault) as error:
+            absent[other.name] = reason(error)
     return runs, differences, absent
 
 
 def reason(error):
     text = str(error).strip().splitlines()
-    return text[0][:200] if text and isinstance(error, NotImplementedError) else f"{type(error).__name__}: {' '.join(text)[:200]}"
+    return text[0][:200] if text and isinstance(error, (NotImplementedError, Fault)) else f"{type(error).__name__}: {' '.join(text)[:200]}"
 
 
 def settled(run, threads):

