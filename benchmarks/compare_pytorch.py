@@ -5,10 +5,11 @@
     python benchmarks/compare_pytorch.py [--peers] [--venv NAME=FOLDER]... --write    everything, and docs/comparison.md
     python benchmarks/compare_pytorch.py --json results.json [--quick]                only measures
 
-In this process: this library, PyTorch's scaled_dot_product_attention, FlexAttention (compiled), and the naive way, on the same tensors.
---peers adds the libraries of peer.py, each in a process of its own environment, build/peers/NAME unless --venv says where. All take
-turns in each round, and results are compared before. Memory is measured in a process for each number (peak_memory.py); overhead by
-overhead_bench.py. What cannot run is in the results with the reason. It takes less than ten minutes on two cores; leave the machine alone.
+In this process: this library, PyTorch's scaled_dot_product_attention, FlexAttention (compiled), and the naive way, on
+the same tensors. --peers adds the libraries of peer.py, each in a process of its own environment, build/peers/NAME unless
+--venv says where. All take turns in each round. Results are compared before, and who gives another one than this library
+and PyTorch is not timed. Memory is measured in a process for each number (peak_memory.py); overhead by overhead_bench.py.
+What cannot run is in the results with the reason. It takes about ten minutes on two cores; leave the machine alone.
 """
 import argparse
 import dataclasses
@@ -100,7 +101,9 @@ def available_bytes():
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
 
 
-def check_fits(name, case):
+def check_wanted(name, case, without):
+    if name in without:
+        raise NotImplementedError("left out by --without")
     if name == other_attention.NAIVE and other_attention.naive_needs(case) > available_bytes() / 2:
         raise NotImplementedError(f"takes about {other_attention.naive_needs(case) / 2 ** 30:.0f} GiB, too much for this machine")
 
@@ -108,7 +111,7 @@ def check_fits(name, case):
 # ---- Speed -----------------------------------------------------------------------------------------------------------
 
 
-def prepare(case, peers):
+def prepare(case, peers, without=()):
     """For each contender the function that gives seconds; differences from our result; reasons of those that cannot."""
     import torch
 
@@ -117,7 +120,7 @@ def prepare(case, peers):
     expected = None
     for name, make in CONTENDERS.items():
         try:
-            check_fits(name, case)
+            check_wanted(name, case, without)
             call = make(case, tensors)
             with torch.no_grad():
                 result = call()
@@ -127,21 +130,21 @@ def prepare(case, peers):
                 differences[name] = contenders.check_alike(case, name, expected, result)
             runs[name] = contenders.timed(case, tensors, call)
         except Exception as error:  # PyTorch's compiler has many; ours has to work
-            if name == OURS or isinstance(error, Fault):
+            if name in (OURS, PYTORCH):
                 raise
             absent[name] = reason(error)
     for other in peers:
         try:
             differences[other.name] = other.prepare(case, expected)
             runs[other.name] = other.run
-        except NotImplementedError as error:
-            absent[other.name] = str(error)
+        except (NotImplementedError, Fault) as error:
+            absent[other.name] = reason(error)
     return runs, differences, absent
 
 
 def reason(error):
     text = str(error).strip().splitlines()
-    return text[0][:200] if text and isinstance(error, NotImplementedError) else f"{type(error).__name__}: {' '.join(text)[:200]}"
+    return text[0][:200] if text and isinstance(error, (NotImplementedError, Fault)) else f"{type(error).__name__}: {' '.join(text)[:200]}"
 
 
 def settled(run, threads):
@@ -152,13 +155,12 @@ def settled(run, threads):
     return rested
 
 
-def measure_speed(case, peers, effort):
+def measure_speed(case, peers, effort, without):
     import torch
 
     torch.set_num_threads(case.threads)
-    runs, differences, absent = prepare(case, peers)
+    runs, differences, absent = prepare(case, peers, without)
     for name in list(runs):
-        runs[name]()
         once = runs[name]()
         if once > SLOWEST and name != OURS:
             del runs[name]
@@ -178,15 +180,14 @@ def speed_cases(quick):
         yield Case(heads=2, queries=64, keys=64, head_dim=32, causal=True, backward=True, threads=2)
         return
     masks = {"no mask": {}, "causal": {"causal": True}, "window": {"causal": True, "window": (255, None)}}
-    for dtype, chosen, lengths in [("fp32", masks, [512, 1024, 2048, 4096]), ("bf16", ["no mask", "causal"], [512, 1024, 2048]),
-                                   ("fp16", ["causal"], [512, 1024, 2048])]:
-        for mask in chosen:
-            for tokens in lengths:
-                yield Case(heads=8, queries=tokens, keys=tokens, head_dim=64, dtype=dtype, **masks[mask])
+    lengths = [512, 1024, 2048]
+    for dtype, mask in [*(("fp32", mask) for mask in masks), ("bf16", "no mask"), ("bf16", "causal"), ("fp16", "causal")]:
+        for tokens in lengths + [4096] * (dtype == "fp32" and mask == "causal"):
+            yield Case(heads=8, queries=tokens, keys=tokens, head_dim=64, dtype=dtype, **masks[mask])
     for mask in masks:
         yield Case(heads=8, queries=2048, keys=2048, head_dim=64, threads=2, **masks[mask])
-    for dtype, lengths in [("fp32", [512, 1024, 2048]), ("bf16", [256, 512, 1024])]:
-        for tokens in lengths:
+    for dtype, several in [("fp32", lengths), ("bf16", [256, 512, 1024])]:
+        for tokens in several:
             yield Case(heads=8, queries=tokens, keys=tokens, head_dim=64, dtype=dtype, backward=True, causal=True)
 
 
@@ -195,15 +196,15 @@ def speed_cases(quick):
 
 def memory_cases(quick):
     for backward in (False, True):
-        for tokens in [512] if quick else [1024, 2048, 4096, 8192]:
+        for tokens in [512] if quick else [2048, 4096, 8192]:
             yield Case(heads=2 if quick else 8, head_dim=64, queries=tokens, keys=tokens, causal=True, backward=backward)
 
 
-def measure_memory(case):
+def measure_memory(case, without):
     found = {}
     for name in CONTENDERS:
         try:
-            check_fits(name, case)
+            check_wanted(name, case, without)
             if name == other_attention.FLEX and case.backward:
                 raise NotImplementedError("no backward on CPU")
         except NotImplementedError as error:
@@ -234,17 +235,17 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def measure_all(peers, quick):
-    effort = Effort(2, 0, 20) if quick else Effort(5, 1.0, 15)
-    results = {"machine": measure.machine(), "peers": {other.name: other.about for other in peers},
+def measure_all(peers, quick, without):
+    effort = Effort(2, 0, 20) if quick else Effort(5, 1.0, 10)
+    results = {"machine": measure.machine(), "load": os.getloadavg()[0], "peers": {other.name: other.about for other in peers},
                "overhead": measure_overhead(), "rows": [], "memory": []}
     begin = time.perf_counter()
     for case in speed_cases(quick):
         say(f"{time.perf_counter() - begin:4.0f} s  speed of {case}")
-        results["rows"].append(measure_speed(case, peers, effort))
+        results["rows"].append(measure_speed(case, peers, effort, without))
     for case in memory_cases(quick):
         say(f"{time.perf_counter() - begin:4.0f} s  memory of {case}")
-        results["memory"].append(measure_memory(case))
+        results["memory"].append(measure_memory(case, without))
     say(f"{time.perf_counter() - begin:4.0f} s  measured")
     return results
 
@@ -266,12 +267,13 @@ def main():
     parser.add_argument("--quick", action="store_true", help="a few tiny cases, to see that everything works")
     parser.add_argument("--peers", action="store_true", help=f"with {', '.join(peer.PEERS)}")
     parser.add_argument("--venv", action="append", default=[], metavar="NAME=FOLDER", help="environment of a peer; implies --peers")
+    parser.add_argument("--without", action="append", default=[], choices=[*CONTENDERS][1:], help="leave one out, to save time")
     arguments = parser.parse_args()
     if not arguments.json and not arguments.write:
         parser.error("say where results go: --json FILE or --write")
     peers = start_peers(arguments)
     try:
-        results = measure_all(peers, arguments.quick)
+        results = measure_all(peers, arguments.quick, arguments.without)
     finally:
         for other in peers:
             other.close()

@@ -145,7 +145,7 @@ def main():
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)
-    failed = [row["call"] for row in results if row["limit_us"] and row["over_us"] > row["limit_us"]]
+    failed = [row["call"] for row in results if row["limit_us"] is not None and row["over_us"] > row["limit_us"]]
     if options.check and failed:
         sys.exit(f"above the limit: {', '.join(failed)}")
 

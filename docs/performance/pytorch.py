@@ -84,7 +84,8 @@ def tables(results):
     machine = results["machine"]
     versions = [f"torch {machine['torch']}", *(f"{name} {about['version']}" for name, about in results["peers"].items()
                                               if "version" in about)]
-    parts = [f"{machine['processor']}, {machine['processors']} processors, kernels `{machine['kernels']}`; {', '.join(versions)}.",
+    parts = [f"{machine['processor']}, {machine['processors']} processors, kernels `{machine['kernels']}`; {', '.join(versions)}. "
+             f"Load of the machine when it began: {results['load']:.1f}.",
              "**Speed.** What this library reaches, and how many times faster it is than each other one. Bold: the other one is faster.",
              speeds(results), "**Memory.** MiB that a call adds at its peak: float32, causal, 8 heads, D = 64, one thread.",
              memory(results), "**Overhead** of a call from Python over the C interface, on tiny tensors.", overhead(results)]
