@@ -4,7 +4,8 @@ import re
 
 from attention import ATTENTIONS
 
-TITLES = {"native": "native attention", "tiled": "FlashAttention in PyTorch operations", "ops_transformer": "ops_transformer"}
+TITLES = {"native": "native attention", "tiled": "FlashAttention in PyTorch operations",
+          "ops_transformer": "ops_transformer"}
 COLOURS = {"native": "#b42318", "tiled": "#c98a2c", "ops_transformer": "#2f6db5"}
 MARKERS = {"native": "o", "tiled": "s", "ops_transformer": "."}  # large behind small, where lines lie upon each other
 LONG = 4096  # from here on the article's claims are compared
@@ -61,16 +62,16 @@ def claims(results):
     long = {length: rows for length, rows in inference.items() if length >= LONG} or inference
     lines = [["tokens/s, native attention = 100 %", "article", f"here, {min(long)} tokens and more"]]
     for name, title in TITLES.items():
-        lines.append([title, f"{CLAIMED_PERCENT[name]} %", span([percent(rows[name], rows["native"]) for rows in long.values()])])
+        measured = [percent(rows[name], rows["native"]) for rows in long.values()]
+        lines.append([title, f"{CLAIMED_PERCENT[name]} %", span(measured)])
     parts = [markdown(lines)]
     for work, words in (("inference", "the whole model"), ("attention", "attention alone")):
         rows = by_length(results, work)
         if rows:
             length, last = max(rows.items())
-            share = last["ops_transformer"]["peak_mib"] / last["native"]["peak_mib"]
-            parts.append(f"Memory of {words} at {length} tokens: {number(last['ops_transformer']['peak_mib'])} MiB beside "
-                         f"{number(last['native']['peak_mib'])} MiB of native attention, {ratio(share)} (the "
-                         "article: 1/10 at 32K).")
+            ours, native = (last[name]["peak_mib"] for name in ("ops_transformer", "native"))
+            parts.append(f"Memory of {words} at {length} tokens: {number(ours)} MiB beside {number(native)} MiB of "
+                         f"native attention, {ratio(ours / native)} (the article: 1/10 at 32K).")
     return "\n\n".join(parts)
 
 
@@ -111,14 +112,15 @@ def draw(path, results, digest):
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for axes, key, title in ((left, "tokens_per_second", "tokens a second"), (right, "peak_mib", "peak memory in MiB")):
         for name, words in TITLES.items():
-            axes.plot(list(inference), [rows[name][key] for rows in inference.values()], marker=MARKERS[name],
-                      markersize=8, color=COLOURS[name], label=words)
+            values = [rows[name][key] for rows in inference.values()]
+            axes.plot(list(inference), values, marker=MARKERS[name], markersize=8, color=COLOURS[name], label=words)
         axes.set(xscale="log", yscale="log", title=title, xlabel="tokens (heads)")
-        axes.set_xticks(list(inference), [f"{length}\n({rows['native']['heads']})" for length, rows in inference.items()],
-                        minor=False)
+        labels = [f"{length}\n({rows['native']['heads']})" for length, rows in inference.items()]
+        axes.set_xticks(list(inference), labels, minor=False)
         axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         axes.grid(True, which="major", alpha=0.4)
     right.legend()
-    figure.suptitle(f"Two-layer Transformer, inference, {results['dtype']}, {results['threads']} threads of {results['processor']}")
+    figure.suptitle(f"Two-layer Transformer, inference, {results['dtype']}, {results['threads']} threads of "
+                    f"{results['processor']}")
     figure.savefig(path, dpi=120, metadata={"Software": None, "Results": digest})
     pyplot.close(figure)

@@ -1,7 +1,7 @@
 """A two-layer Transformer with three attentions: checks that they agree, and measures speed and memory.
 
     python run.py [--device npu] [--dtype bf16]     the check: logits, gradients, learning
-    python run.py --table                           speed and memory over the length: results.json, results.png, README.md
+    python run.py --table                           speed and memory over the length: results.json, .png, README.md
 """
 
 import argparse
@@ -36,7 +36,8 @@ def main():
     parser.add_argument("--table", action="store_true", help="measure, and write the results")
     parser.add_argument("--report", action="store_true", help="write README.md and results.png again from results.json")
     parser.add_argument("--longest", type=int, default=32768, help="leave out longer texts of the table")
-    parser.add_argument("--folder", type=Path, default=HERE, help="where the table's files go; README.md is written if it is there")
+    parser.add_argument("--folder", type=Path, default=HERE,
+                        help="where the table's files go; README.md is written if it is there")
     arguments = parser.parse_args()
     for name in ("heads", "length", "longest"):
         value = getattr(arguments, name)
@@ -51,7 +52,8 @@ def main():
 def run_check(arguments):
     heads = arguments.heads or 4
     found = check.errors(arguments.device, DTYPES[arguments.dtype], heads, arguments.length)
-    print(f"{arguments.length} tokens, {heads} heads, {arguments.dtype} on {arguments.device}; largest errors against double precision")
+    print(f"{arguments.length} tokens, {heads} heads, {arguments.dtype} on {arguments.device}; "
+          "largest errors against double precision")
     for name, (logits, gradients) in found.items():
         print(f"  {name:16} logits {logits:.1e}  gradients {gradients:.1e}")
     wrong = check.too_far(found)
