@@ -24,7 +24,7 @@ from progress import steps
 HERE = Path(__file__).resolve().parent
 # Attention alone is measured at the last length only, and its memory only.
 LENGTHS = {"inference": [1024, 2048, 4096, 8192, 16384, 32768], "training": [1024, 2048, 4096], "attention": [32768]}
-ROUNDS, SECONDS = 5, 8  # rounds at most of a length, begun before so many seconds are over
+ROUNDS, SECONDS = 5, 6  # rounds at most of a length, begun before so many seconds are over
 
 
 def main():
