@@ -62,7 +62,7 @@ def test_table(run_example, example, tmp_path):
     change(example / "run.py", '"inference": [1024, 2048, 4096, 8192, 16384, 32768]', '"inference": [2048]')
     run_example("--table --longest 2048 --heads 1")
     results = json.loads((example / "results.json").read_text())
-    assert results.keys() == {"processor", "threads", "torch", "device", "dtype", "rows"}
+    assert results.keys() == {"processor", "threads", "torch", "device", "dtype", "load", "rows"}
     rows = {(row["work"], row["attention"]): row for row in results["rows"]}
     assert len(rows) == len(results["rows"]) == 9
     for (work, name), row in rows.items():

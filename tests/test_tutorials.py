@@ -1,7 +1,7 @@
 """The pages of cann-learning-hub do what they say: every block runs, and shows what the page shows.
 
 A page is one shell session. Its Python blocks are programs that run in it, C++ blocks are files, plain text is what the
-block before it prints. "fails" behind the language: the block ends with an error, and its text shows standard error, too.
+block before it prints. "fails" behind the language: the block ends in an error, and its text shows standard error too.
 """
 
 import re

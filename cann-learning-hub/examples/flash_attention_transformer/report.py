@@ -69,7 +69,8 @@ def claims(results):
         rows = by_length(results, work)
         if rows:
             length, last = max(rows.items())
-            ours, native = (last[name]["peak_mib"] for name in ("ops_transformer", "native"))
+            # A tenth of a MiB is the finest that results have.
+            ours, native = (max(last[name]["peak_mib"], 0.1) for name in ("ops_transformer", "native"))
             parts.append(f"Memory of {words} at {length} tokens: {number(ours)} MiB beside {number(native)} MiB of "
                          f"native attention, {ratio(ours / native)} (the article: 1/10 at 32K).")
     return "\n\n".join(parts)
@@ -84,6 +85,9 @@ def text(results):
     device = "npu tensors" if results["device"] == "npu" else "CPU tensors"
     parts = [f"Measured on {results['processor']}, {results['threads']} threads, torch {results['torch']}, "
              f"{results['dtype']}, {device}, one text a pass."]
+    if results["load"] > results["threads"] / 2:
+        parts.append(f"**Other programs were running** (load average {results['load']:.1f} at the start): speeds are "
+                     "too low, their ratios uncertain. Memory does not depend on that.")
     for work, title in (("inference", "Inference"), ("training", "A step of training")):
         if by_length(results, work):
             parts += [f"**{title}**", table(results, work)]
@@ -112,14 +116,17 @@ def draw(path, results, digest):
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for axes, key, title in ((left, "tokens_per_second", "tokens a second"), (right, "peak_mib", "peak memory in MiB")):
         for name, words in TITLES.items():
-            values = [rows[name][key] for rows in inference.values()]
-            axes.plot(list(inference), values, marker=MARKERS[name], markersize=8, color=COLOURS[name], label=words)
+            for heads in dict.fromkeys(rows[name]["heads"] for rows in inference.values()):  # no line joins two models
+                points = [(length, rows[name][key]) for length, rows in inference.items()
+                          if rows[name]["heads"] == heads]
+                axes.plot(*zip(*points), marker=MARKERS[name], markersize=8, color=COLOURS[name], label=words)
+                words = None  # once in the legend
         axes.set(xscale="log", yscale="log", title=title, xlabel="tokens (heads)")
         labels = [f"{length}\n({rows['native']['heads']})" for length, rows in inference.items()]
         axes.set_xticks(list(inference), labels, minor=False)
         axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         axes.grid(True, which="major", alpha=0.4)
-    right.legend()
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.suptitle(f"Two-layer Transformer, inference, {results['dtype']}, {results['threads']} threads of "
                     f"{results['processor']}")
     figure.savefig(path, dpi=120, metadata={"Software": None, "Results": digest})

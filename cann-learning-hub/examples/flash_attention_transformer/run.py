@@ -8,6 +8,7 @@ import argparse
 import dataclasses
 import hashlib
 import json
+import os
 import platform
 import re
 import sys
@@ -69,7 +70,8 @@ def run_check(arguments):
 
 def run_table(arguments):
     results = {"processor": processor(), "threads": torch.get_num_threads(), "torch": torch.__version__.split("+")[0],
-               "device": arguments.device, "dtype": arguments.dtype, "rows": []}
+               "device": arguments.device, "dtype": arguments.dtype, "load": round(os.getloadavg()[0], 1),
+               "rows": []}
     plan = cases_of_table(arguments)
     for cases in steps(plan, "speed", lambda cases: str(cases[0]).rpartition(",")[0]):
         best = seconds(cases, ROUNDS, SECONDS) if cases[0].work != "attention" else {}
@@ -107,10 +109,10 @@ def cases_of_table(arguments):
 def write_report(folder):
     written = (folder / "results.json").read_text(encoding="utf-8")
     results = json.loads(written)
-    print(report.text(results))
     if (folder / "README.md").exists():
         report.write_readme(folder / "README.md", results)
     report.draw(folder / "results.png", results, hashlib.sha256(written.encode()).hexdigest())
+    print(report.text(results))
 
 
 def processor():
