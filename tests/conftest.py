@@ -60,10 +60,11 @@ def moved_prefix(prefix, tmp_path_factory):
     return target
 
 
-# ---- Builds of single components ----------------------------------------------------------------------------------------
+# ---- Builds of single components -------------------------------------------------------------------------------------
 
 # What they build from, and the examples.
-SOURCES = ["ascendcl", "cann-learning-hub", "cmake", "opbase", "ops-transformer", "packaging", "CMakeLists.txt", "LICENSE"]
+SOURCES = ["ascendcl", "cann-learning-hub", "cmake", "opbase", "ops-transformer", "packaging", "CMakeLists.txt",
+           "LICENSE"]
 
 
 def synchronise(source, target):

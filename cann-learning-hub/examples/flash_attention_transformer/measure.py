@@ -56,8 +56,8 @@ def runner(case):
 
 
 def seconds(cases, rounds, limit):
-    """The best time of each case. The cases run by turns, so that a noisy minute meets them all; two rounds at least,
-    more until `limit` seconds are over."""
+    """The best time of each case. The cases run by turns, so that a noisy minute meets them all. New rounds begin until
+    `limit` seconds are over: a pass that is as long as that is its own mean."""
     prepared = []
     for case in cases:
         prepare, work = runner(case)
@@ -66,7 +66,7 @@ def seconds(cases, rounds, limit):
     best = dict.fromkeys(cases, float("inf"))
     begin = time.perf_counter()
     for number in range(rounds):
-        if number >= 2 and time.perf_counter() - begin > limit:
+        if number > 0 and time.perf_counter() - begin > limit:
             break
         for case, work, operands in prepared:
             start = time.perf_counter()
@@ -97,7 +97,10 @@ def memory_of_this_process(case):
 
 def memory(case):
     # CPU tensors need no torch-npu, whose import takes as long as torch's.
-    environment = os.environ | ({"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"} if case.device == "cpu" else {})
+    # Threads that wait without spinning lose no time to other programs.
+    environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
+    if case.device == "cpu":
+        environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     done = subprocess.run([sys.executable, __file__, json.dumps(dataclasses.asdict(case))], env=environment,
                           capture_output=True, text=True)
     if done.returncode != 0:

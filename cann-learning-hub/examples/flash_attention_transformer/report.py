@@ -4,7 +4,8 @@ import re
 
 from attention import ATTENTIONS
 
-TITLES = {"native": "native attention", "tiled": "FlashAttention in PyTorch operations", "ops_transformer": "ops_transformer"}
+TITLES = {"native": "native attention", "tiled": "FlashAttention in PyTorch operations",
+          "ops_transformer": "ops_transformer"}
 COLOURS = {"native": "#b42318", "tiled": "#c98a2c", "ops_transformer": "#2f6db5"}
 MARKERS = {"native": "o", "tiled": "s", "ops_transformer": "."}  # large behind small, where lines lie upon each other
 LONG = 4096  # from here on the article's claims are compared
@@ -61,16 +62,17 @@ def claims(results):
     long = {length: rows for length, rows in inference.items() if length >= LONG} or inference
     lines = [["tokens/s, native attention = 100 %", "article", f"here, {min(long)} tokens and more"]]
     for name, title in TITLES.items():
-        lines.append([title, f"{CLAIMED_PERCENT[name]} %", span([percent(rows[name], rows["native"]) for rows in long.values()])])
+        measured = [percent(rows[name], rows["native"]) for rows in long.values()]
+        lines.append([title, f"{CLAIMED_PERCENT[name]} %", span(measured)])
     parts = [markdown(lines)]
     for work, words in (("inference", "the whole model"), ("attention", "attention alone")):
         rows = by_length(results, work)
         if rows:
             length, last = max(rows.items())
-            share = last["ops_transformer"]["peak_mib"] / last["native"]["peak_mib"]
-            parts.append(f"Memory of {words} at {length} tokens: {number(last['ops_transformer']['peak_mib'])} MiB beside "
-                         f"{number(last['native']['peak_mib'])} MiB of native attention, {ratio(share)} (the "
-                         "article: 1/10 at 32K).")
+            # A tenth of a MiB is the finest that results have.
+            ours, native = (max(last[name]["peak_mib"], 0.1) for name in ("ops_transformer", "native"))
+            parts.append(f"Memory of {words} at {length} tokens: {number(ours)} MiB beside {number(native)} MiB of "
+                         f"native attention, {ratio(ours / native)} (the article: 1/10 at 32K).")
     return "\n\n".join(parts)
 
 
@@ -83,6 +85,9 @@ def text(results):
     device = "npu tensors" if results["device"] == "npu" else "CPU tensors"
     parts = [f"Measured on {results['processor']}, {results['threads']} threads, torch {results['torch']}, "
              f"{results['dtype']}, {device}, one text a pass."]
+    if results["load"] > results["threads"] / 2:
+        parts.append(f"**Other programs were running** (load average {results['load']:.1f} at the start): speeds are "
+                     "too low, their ratios uncertain. Memory does not depend on that.")
     for work, title in (("inference", "Inference"), ("training", "A step of training")):
         if by_length(results, work):
             parts += [f"**{title}**", table(results, work)]
@@ -111,14 +116,18 @@ def draw(path, results, digest):
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for axes, key, title in ((left, "tokens_per_second", "tokens a second"), (right, "peak_mib", "peak memory in MiB")):
         for name, words in TITLES.items():
-            axes.plot(list(inference), [rows[name][key] for rows in inference.values()], marker=MARKERS[name],
-                      markersize=8, color=COLOURS[name], label=words)
+            for heads in dict.fromkeys(rows[name]["heads"] for rows in inference.values()):  # no line joins two models
+                points = [(length, rows[name][key]) for length, rows in inference.items()
+                          if rows[name]["heads"] == heads]
+                axes.plot(*zip(*points), marker=MARKERS[name], markersize=8, color=COLOURS[name], label=words)
+                words = None  # once in the legend
         axes.set(xscale="log", yscale="log", title=title, xlabel="tokens (heads)")
-        axes.set_xticks(list(inference), [f"{length}\n({rows['native']['heads']})" for length, rows in inference.items()],
-                        minor=False)
+        labels = [f"{length}\n({rows['native']['heads']})" for length, rows in inference.items()]
+        axes.set_xticks(list(inference), labels, minor=False)
         axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         axes.grid(True, which="major", alpha=0.4)
-    right.legend()
-    figure.suptitle(f"Two-layer Transformer, inference, {results['dtype']}, {results['threads']} threads of {results['processor']}")
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.suptitle(f"Two-layer Transformer, inference, {results['dtype']}, {results['threads']} threads of "
+                    f"{results['processor']}")
     figure.savefig(path, dpi=120, metadata={"Software": None, "Results": digest})
     pyplot.close(figure)

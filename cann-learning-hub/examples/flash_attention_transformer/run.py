@@ -1,13 +1,14 @@
 """A two-layer Transformer with three attentions: checks that they agree, and measures speed and memory.
 
     python run.py [--device npu] [--dtype bf16]     the check: logits, gradients, learning
-    python run.py --table                           speed and memory over the length: results.json, results.png, README.md
+    python run.py --table                           speed and memory over the length: results.json, .png, README.md
 """
 
 import argparse
 import dataclasses
 import hashlib
 import json
+import os
 import platform
 import re
 import sys
@@ -24,7 +25,7 @@ from progress import steps
 HERE = Path(__file__).resolve().parent
 # Attention alone is measured at the last length only, and its memory only.
 LENGTHS = {"inference": [1024, 2048, 4096, 8192, 16384, 32768], "training": [1024, 2048, 4096], "attention": [32768]}
-ROUNDS, SECONDS = 5, 8  # rounds at most of a length, begun before so many seconds are over
+ROUNDS, SECONDS = 5, 6  # rounds at most of a length, begun before so many seconds are over
 
 
 def main():
@@ -36,7 +37,8 @@ def main():
     parser.add_argument("--table", action="store_true", help="measure, and write the results")
     parser.add_argument("--report", action="store_true", help="write README.md and results.png again from results.json")
     parser.add_argument("--longest", type=int, default=32768, help="leave out longer texts of the table")
-    parser.add_argument("--folder", type=Path, default=HERE, help="where the table's files go; README.md is written if it is there")
+    parser.add_argument("--folder", type=Path, default=HERE,
+                        help="where the table's files go; README.md is written if it is there")
     arguments = parser.parse_args()
     for name in ("heads", "length", "longest"):
         value = getattr(arguments, name)
@@ -51,7 +53,8 @@ def main():
 def run_check(arguments):
     heads = arguments.heads or 4
     found = check.errors(arguments.device, DTYPES[arguments.dtype], heads, arguments.length)
-    print(f"{arguments.length} tokens, {heads} heads, {arguments.dtype} on {arguments.device}; largest errors against double precision")
+    print(f"{arguments.length} tokens, {heads} heads, {arguments.dtype} on {arguments.device}; "
+          "largest errors against double precision")
     for name, (logits, gradients) in found.items():
         print(f"  {name:16} logits {logits:.1e}  gradients {gradients:.1e}")
     wrong = check.too_far(found)
@@ -67,7 +70,8 @@ def run_check(arguments):
 
 def run_table(arguments):
     results = {"processor": processor(), "threads": torch.get_num_threads(), "torch": torch.__version__.split("+")[0],
-               "device": arguments.device, "dtype": arguments.dtype, "rows": []}
+               "device": arguments.device, "dtype": arguments.dtype, "load": round(os.getloadavg()[0], 1),
+               "rows": []}
     plan = cases_of_table(arguments)
     for cases in steps(plan, "speed", lambda cases: str(cases[0]).rpartition(",")[0]):
         best = seconds(cases, ROUNDS, SECONDS) if cases[0].work != "attention" else {}
@@ -105,10 +109,10 @@ def cases_of_table(arguments):
 def write_report(folder):
     written = (folder / "results.json").read_text(encoding="utf-8")
     results = json.loads(written)
-    print(report.text(results))
     if (folder / "README.md").exists():
         report.write_readme(folder / "README.md", results)
     report.draw(folder / "results.png", results, hashlib.sha256(written.encode()).hexdigest())
+    print(report.text(results))
 
 
 def processor():
