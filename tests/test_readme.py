@@ -26,8 +26,9 @@ def test_cpp_example(run, readme, moved_prefix, tmp_path):
     assert done.stdout.strip() == re.search(r"// (attention 3.*)", source).group(1)
 
 
-def test_python_example(run, readme, moved_prefix, tmp_path):
-    source = block(readme, "python")
+@pytest.mark.parametrize("containing", ["flash_attention_varlen", "torch_npu"])
+def test_python_examples(run, readme, moved_prefix, tmp_path, containing):
+    source = block(readme, "python", containing)
     (tmp_path / "first.py").write_text(source)
     done = run.sourced(moved_prefix, f'"{sys.executable}" first.py', cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == re.search(r"# (torch\.Size.*)", source).group(1)
