@@ -7,12 +7,18 @@ namespace {
 
 aclDataType data_type(at::ScalarType type) {
     switch (type) {
-        case at::kFloat: return ACL_FLOAT;
-        case at::kHalf: return ACL_FLOAT16;
-        case at::kBFloat16: return ACL_BF16;
-        case at::kBool: return ACL_BOOL;
-        case at::kByte: return ACL_UINT8;
-        default: TORCH_CHECK_TYPE(false, "ops_transformer: no operator takes tensors of type ", type);
+        case at::kFloat:
+            return ACL_FLOAT;
+        case at::kHalf:
+            return ACL_FLOAT16;
+        case at::kBFloat16:
+            return ACL_BF16;
+        case at::kBool:
+            return ACL_BOOL;
+        case at::kByte:
+            return ACL_UINT8;
+        default:
+            TORCH_CHECK_TYPE(false, "ops_transformer: no operator takes tensors of type ", type);
     }
 }
 

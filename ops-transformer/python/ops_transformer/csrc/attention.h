@@ -41,13 +41,14 @@ struct Options {
 
     bool has_slopes() const { return pse.has_value() && (pse_type == 2 || pse_type == 3); }
 };
-#define OPS_TRANSFORMER_OPTIONS                                                                               \
+#define OPS_TRANSFORMER_OPTIONS                                                                                 \
     "Tensor? pse, Tensor? atten_mask, Tensor? sink, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, Tensor? seed, " \
     "int[] prefix, float scale, float keep_prob, SymInt pre_tokens, SymInt next_tokens, str layout, "           \
     "int sparse_mode, int pse_type"
 
-inline constexpr char kForwardSchema[] = "attention_forward(Tensor query, Tensor key, Tensor value, " OPS_TRANSFORMER_OPTIONS
-                                         ") -> (Tensor, Tensor, Tensor)";
+inline constexpr char kForwardSchema[] =
+    "attention_forward(Tensor query, Tensor key, Tensor value, " OPS_TRANSFORMER_OPTIONS
+    ") -> (Tensor, Tensor, Tensor)";
 inline constexpr char kBackwardSchema[] =
     "attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor attention, Tensor softmax_max, "
     "Tensor softmax_sum, bool pse_gradient, " OPS_TRANSFORMER_OPTIONS ") -> (Tensor, Tensor, Tensor, Tensor, Tensor)";

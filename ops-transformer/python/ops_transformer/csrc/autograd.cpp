@@ -111,8 +111,8 @@ struct Gradient : Function<Gradient> {
                                  const at::Tensor& softmax_max, const at::Tensor& softmax_sum, bool pse_gradient,
                                  const Options& options) {
         at::AutoDispatchBelowADInplaceOrView below_autograd;
-        auto [a, b, c, d, e] = dispatch_backward(grad, query, key, value, attention, softmax_max, softmax_sum,
-                                                 pse_gradient, options);
+        auto [a, b, c, d, e] =
+            dispatch_backward(grad, query, key, value, attention, softmax_max, softmax_sum, pse_gradient, options);
         return {a, b, c, d, e};
     }
 
@@ -132,8 +132,8 @@ BackwardResults backward(const at::Tensor& grad, const at::Tensor& query, const 
     const Options options{pse,   atten_mask, sink,       cu_seqlens_q, cu_seqlens_k, seed,        prefix,
                           scale, keep_prob,  pre_tokens, next_tokens,  layout,       sparse_mode, pse_type};
     if (at::GradMode::is_enabled()) {
-        variable_list r = Gradient::apply(grad, query, key, value, attention, softmax_max, softmax_sum, pse_gradient,
-                                          options);
+        variable_list r =
+            Gradient::apply(grad, query, key, value, attention, softmax_max, softmax_sum, pse_gradient, options);
         return {r[0], r[1], r[2], r[3], r[4]};
     }
     at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -141,8 +141,9 @@ BackwardResults backward(const at::Tensor& grad, const at::Tensor& query, const 
 }
 
 void refuse_vmap(const c10::OperatorHandle&, torch::jit::Stack*) {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "ops_transformer: attention has no rule for torch.vmap; give the batch as a "
-                                       "dimension of the tensors");
+    TORCH_CHECK_NOT_IMPLEMENTED(false,
+                                "ops_transformer: attention has no rule for torch.vmap; give the batch as a "
+                                "dimension of the tensors");
 }
 
 }  // namespace

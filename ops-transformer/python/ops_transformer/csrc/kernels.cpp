@@ -11,8 +11,8 @@
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "attention.h"
-#include "operator_call.h"
 #include "operands.h"
+#include "operator_call.h"
 
 namespace ops_transformer {
 namespace {

@@ -48,8 +48,8 @@ std::vector<int64_t> read_ends(const char* name, const at::Tensor& totals, int64
     const at::Tensor host = totals.to(at::kCPU, at::kLong).contiguous();
     const int64_t* values = host.const_data_ptr<int64_t>();
     const int64_t count = host.numel();
-    TORCH_CHECK_VALUE(count > 0 && values[0] == 0, name, " begins with ", count > 0 ? std::to_string(values[0]) : "nothing",
-                      ": running totals of lengths begin with 0");
+    TORCH_CHECK_VALUE(count > 0 && values[0] == 0, name, " begins with ",
+                      count > 0 ? std::to_string(values[0]) : "nothing", ": running totals of lengths begin with 0");
     for (int64_t i = 1; i < count; ++i) {
         TORCH_CHECK_VALUE(values[i] >= values[i - 1], name, "[", i, "] is ", values[i], ", less than ", values[i - 1],
                           " before it: running totals of lengths do not decrease");

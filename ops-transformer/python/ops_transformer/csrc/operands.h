@@ -9,8 +9,8 @@
 
 namespace ops_transformer {
 
-// Lives from before phase one until after phase two. The constructor checks what only values can tell: the running totals
-// of packed sequences.
+// Lives from before phase one until after phase two. The constructor checks what only values can tell: the running
+// totals of packed sequences.
 struct SharedArguments {
     SharedArguments(const at::Tensor& query, const at::Tensor& key, const Options& options);
 

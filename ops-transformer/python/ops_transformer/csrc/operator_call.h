@@ -9,10 +9,11 @@
 namespace ops_transformer {
 
 using PhaseOne = c10::function_ref<aclnnStatus(uint64_t* workspace_size, aclOpExecutor** executor)>;
-using PhaseTwo = aclnnStatus (*)(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, const aclrtStream stream);
+using PhaseTwo = aclnnStatus (*)(void* workspace, uint64_t workspace_size, aclOpExecutor* executor,
+                                 const aclrtStream stream);
 
-// On the device of `tensor` and on its current stream. Raises ValueError with the operator's sentence for an argument that
-// it refuses, RuntimeError for any other failure.
+// On the device of `tensor` and on its current stream. Raises ValueError with the operator's sentence for an argument
+// that it refuses, RuntimeError for any other failure.
 void run_operator(const at::Tensor& tensor, PhaseOne plan, PhaseTwo run);
 
 }  // namespace ops_transformer

@@ -1,5 +1,5 @@
-// What only this project's libraries have: calls between them, not part of the published interface. Over other libraries
-// of the same names these functions are missing, and each is a null pointer there.
+// What only this project's libraries have: calls between them, not part of the published interface. Over other
+// libraries of the same names these functions are missing, and each is a null pointer there.
 #pragma once
 
 #include "ascendcl/stream.h"

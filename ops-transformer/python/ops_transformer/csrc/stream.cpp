@@ -14,8 +14,9 @@ using CurrentStream = int32_t (*)(int32_t device, void** stream);
 CurrentStream find_current_stream() {
     void* library = dlopen("libtorch_npu.so", RTLD_LAZY | RTLD_NOLOAD);
     void* function = library == nullptr ? nullptr : dlsym(library, "aoti_torch_get_current_npu_stream");
-    TORCH_CHECK(function != nullptr, "ops_transformer: npu tensors need torch_npu, and one that has "
-                                     "aoti_torch_get_current_npu_stream, as 2.13.0 does");
+    TORCH_CHECK(function != nullptr,
+                "ops_transformer: npu tensors need torch_npu, and one that has "
+                "aoti_torch_get_current_npu_stream, as 2.13.0 does");
     return reinterpret_cast<CurrentStream>(function);
 }
 
