@@ -42,7 +42,8 @@ def run(tmp_path):
 
     def run(program):
         start = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.steps = steps = []\n"
-        done = subprocess.run([sys.executable, "-I", "-S", "-c", start + program], text=True, capture_output=True, timeout=60)
+        # -B: a stand-in that is written anew within a second would be taken from the cache of the first.
+        done = subprocess.run([sys.executable, "-B", "-I", "-S", "-c", start + program], text=True, capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return done
 
