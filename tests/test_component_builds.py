@@ -17,7 +17,8 @@ def build(run, component, home, options):
     folder = component / "build"
     folder.mkdir(exist_ok=True)
     run("cmake", "..", *options, cwd=folder, env={"HOME": str(home)})
-    run("make", f"-j{os.cpu_count()}", cwd=folder, env={"HOME": str(home)})
+    # Other builds may take the processors meanwhile.
+    run("make", f"-j{os.cpu_count()}", cwd=folder, env={"HOME": str(home)}, timeout=3000)
     return folder
 
 
