@@ -25,19 +25,17 @@ bool needs_gradient(const OptionalTensor& tensor) {
 }
 
 // Options that are no tensors travel from forward to backward under these names.
-struct Saved {
-    static void keep(AutogradContext* context, const Options& o) {
-        auto& data = context->saved_data;
-        data["prefix"] = o.prefix;
-        data["scale"] = o.scale;
-        data["keep_prob"] = o.keep_prob;
-        data["pre_tokens"] = o.pre_tokens;
-        data["next_tokens"] = o.next_tokens;
-        data["layout"] = std::string(o.layout);
-        data["sparse_mode"] = o.sparse_mode;
-        data["pse_type"] = o.pse_type;
-    }
-};
+void save_numbers(AutogradContext* context, const Options& o) {
+    auto& data = context->saved_data;
+    data["prefix"] = o.prefix;
+    data["scale"] = o.scale;
+    data["keep_prob"] = o.keep_prob;
+    data["pre_tokens"] = o.pre_tokens;
+    data["next_tokens"] = o.next_tokens;
+    data["layout"] = std::string(o.layout);
+    data["sparse_mode"] = o.sparse_mode;
+    data["pse_type"] = o.pse_type;
+}
 
 // Tensors that forward saves, in this order.
 enum : size_t { kQuery, kKey, kValue, kAttention, kMaximum, kSum, kPse, kMask, kSink, kQueryEnds, kKeyEnds, kSeed };
@@ -52,7 +50,7 @@ struct Attention : Function<Attention> {
         context->save_for_backward({query, key, value, attention, maximum, sum, tensor(pse), tensor(options.atten_mask),
                                     tensor(sink), tensor(options.cu_seqlens_q), tensor(options.cu_seqlens_k),
                                     tensor(options.seed)});
-        Saved::keep(context, options);
+        save_numbers(context, options);
         context->mark_non_differentiable({maximum, sum});
         return {attention, maximum, sum};
     }
