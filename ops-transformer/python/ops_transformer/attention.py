@@ -3,8 +3,8 @@
 Both are thin: they check and translate, and call torch.ops.ops_transformer.attention_forward, which torch.compile takes into its
 graphs. Nothing of the size queries x keys is ever in memory, but for masks and biases that the caller gives. Results have the
 same bits for any number of threads, and a sequence gives the same bits alone, in a batch and packed with others. Threads:
-torch.set_num_threads; ASCEND_CPU_THREADS, if set, is an upper limit. Autocast casts q, k, v and bias. Second derivatives and
-torch.vmap are refused with NotImplementedError.
+torch.set_num_threads; ASCEND_CPU_THREADS, if set, is an upper limit. Autocast casts q, k, v and bias. Second derivatives, forward
+mode and torch.vmap are refused with NotImplementedError.
 """
 import torch
 
@@ -48,7 +48,8 @@ def flash_attention(q, k, v, scale=None, *, causal=False, window=None, mask=None
 
     Returns the attention, [B, Nq, Sq, Dv] in the layout and dtype of q, contiguous; 0 for queries that see no key. With
     return_softmax_stats, (attention, maximum, sum): float32 [B, Nq, Sq], so that log-sum-exp is maximum + log(sum). No gradient
-    goes through the two; queries that see no key have -FLT_MAX and FLT_MAX there, or 0 and 0 when there are no keys at all.
+    goes through the two; queries that see no key have -FLT_MAX and FLT_MAX there (with a sink: the sink and 1), or 0 and 0
+    when there are no keys at all.
 
     Raises ValueError or TypeError, which name the argument, its value and the rule, before anything is computed.
     """

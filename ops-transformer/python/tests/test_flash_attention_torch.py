@@ -128,6 +128,50 @@ def test_second_derivatives_are_refused():
         gradient.sum().backward()
 
 
+def test_forward_mode_is_refused():
+    q, k, v = (t.detach() for t in operands(1, 2, 8, 16))
+    with torch.autograd.forward_ad.dual_level():
+        for name in range(3):
+            inputs = [q, k, v]
+            inputs[name] = torch.autograd.forward_ad.make_dual(inputs[name], torch.ones_like(inputs[name]))
+            with pytest.raises(NotImplementedError, match="attention has no derivative in forward mode"):
+                flash_attention(*inputs)
+
+
+def test_functional_gradient():
+    inputs = operands(1, 2, 8, 16)
+    expected = torch.autograd.grad(flash_attention(*inputs, causal=True).square().sum(), inputs)
+    found = torch.func.grad(lambda *t: flash_attention(*t, causal=True).square().sum(), argnums=(0, 1, 2))(*(t.detach() for t in inputs))
+    assert all(map(torch.equal, found, expected))
+
+
+def test_compiled_autograd():
+    inputs = operands(2, 2, 24, 16)
+    sink = torch.zeros(2, requires_grad=True)
+    expected = torch.autograd.grad(flash_attention(*inputs, window=(5, 0), sink=sink).square().sum(), [*inputs, sink])
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        flash_attention(*inputs, window=(5, 0), sink=sink).square().sum().backward()
+    assert all(torch.equal(tensor.grad, gradient) for tensor, gradient in zip([*inputs, sink], expected))
+
+
+def test_saved_tensors():
+    """They go through hooks, must not be changed before backward, and are freed by it."""
+    q, k, v = operands(1, 2, 8, 16)
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: packed.append(tensor) or tensor, lambda tensor: tensor):
+        out = flash_attention(q, k, v)
+    assert [tuple(tensor.shape) for tensor in packed] == [(1, 2, 8, 16)] * 4 + [(1, 2, 8, 8)] * 2
+    out.sum().backward(retain_graph=True)
+    out.sum().backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        out.sum().backward()
+    changed = q * 1
+    out = flash_attention(changed, k, v)
+    changed.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
 def test_vmap_is_refused():
     q, k, v = (t.detach() for t in operands(3, 1, 2, 8, 16))
     with pytest.raises(NotImplementedError, match="attention has no rule for torch.vmap"):

@@ -1,89 +1,168 @@
-// Derivatives: the first by attention_backward; a second one and vmap are refused.
+// Derivatives: the first by attention_backward; a second one, forward mode and vmap are refused.
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/dynamo/compiled_autograd.h>
 #include <torch/library.h>
+
+#include <array>
+#include <mutex>
 
 #include "attention.h"
 
 namespace ops_transformer {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
+using torch::autograd::Node;
+using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-OptionalTensor present(const at::Tensor& tensor) {
-    return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
+OptionalTensor present(at::Tensor tensor) {
+    return tensor.defined() ? OptionalTensor(std::move(tensor)) : std::nullopt;
 }
 
-at::Tensor absent(bool is_absent, const at::Tensor& gradient) {
-    return is_absent ? at::Tensor() : gradient;
-}
+// What forward leaves for backward, as PyTorch's own operators do it: torch::autograd::Function keeps the options as
+// boxed values under names, which took 40 us of a training step's call.
+struct AttentionBackward : Node {
+    // Saved tensors, in this order; those that a call has not are undefined.
+    enum : size_t {
+        kQuery,
+        kKey,
+        kValue,
+        kPse,
+        kSink,
+        kMask,
+        kQueryEnds,
+        kKeyEnds,
+        kSeed,
+        kMaximum,
+        kSum,
+        kAttention,
+        kCount
+    };
+    std::array<SavedVariable, kCount> saved;
+    std::vector<int64_t> prefix;
+    double scale = 0, keep_prob = 0;
+    c10::SymInt pre_tokens, next_tokens;
+    std::string layout;
+    int64_t sparse_mode = 0, pse_type = 0;
 
-bool needs_gradient(const OptionalTensor& tensor) {
-    return tensor.has_value() && tensor->defined() && tensor->requires_grad();
-}
+    // The order of the gradients.
+    enum : size_t { kQueryGradient, kKeyGradient, kValueGradient, kPseGradient, kSinkGradient, kGradients };
 
-// Options that are no tensors travel from forward to backward under these names.
-void save_numbers(AutogradContext* context, const Options& o) {
-    auto& data = context->saved_data;
-    data["prefix"] = o.prefix;
-    data["scale"] = o.scale;
-    data["keep_prob"] = o.keep_prob;
-    data["pre_tokens"] = o.pre_tokens;
-    data["next_tokens"] = o.next_tokens;
-    data["layout"] = std::string(o.layout);
-    data["sparse_mode"] = o.sparse_mode;
-    data["pse_type"] = o.pse_type;
-}
-
-// Tensors that forward saves, in this order.
-enum : size_t { kQuery, kKey, kValue, kAttention, kMaximum, kSum, kPse, kMask, kSink, kQueryEnds, kKeyEnds, kSeed };
-
-struct Attention : Function<Attention> {
-    static variable_list forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
-                                 const at::Tensor& value, const OptionalTensor& pse, const OptionalTensor& sink,
-                                 const Options& options) {
-        at::AutoDispatchBelowADInplaceOrView below_autograd;
-        auto [attention, maximum, sum] = dispatch_forward(query, key, value, options);
-        const auto tensor = [](const OptionalTensor& optional) { return optional.value_or(at::Tensor()); };
-        context->save_for_backward({query, key, value, attention, maximum, sum, tensor(pse), tensor(options.atten_mask),
-                                    tensor(sink), tensor(options.cu_seqlens_q), tensor(options.cu_seqlens_k),
-                                    tensor(options.seed)});
-        save_numbers(context, options);
-        context->mark_non_differentiable({maximum, sum});
-        return {attention, maximum, sum};
+    AttentionBackward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const Options& o)
+        : Node(torch::autograd::collect_next_edges(query, key, value, o.pse, o.sink)),
+          prefix(o.prefix.vec()),
+          scale(o.scale),
+          keep_prob(o.keep_prob),
+          pre_tokens(o.pre_tokens),
+          next_tokens(o.next_tokens),
+          layout(o.layout),
+          sparse_mode(o.sparse_mode),
+          pse_type(o.pse_type) {
+        save(kQuery, query);
+        save(kKey, key);
+        save(kValue, value);
+        const std::pair<size_t, const OptionalTensor&> optional[] = {{kPse, o.pse},
+                                                                     {kSink, o.sink},
+                                                                     {kMask, o.atten_mask},
+                                                                     {kQueryEnds, o.cu_seqlens_q},
+                                                                     {kKeyEnds, o.cu_seqlens_k},
+                                                                     {kSeed, o.seed}};
+        for (const auto& [index, tensor] : optional) {
+            if (tensor.has_value()) {
+                save(index, *tensor);
+            }
+        }
     }
 
-    static variable_list backward(AutogradContext* context, const variable_list& grads) {
-        const variable_list saved = context->get_saved_variables();
-        auto& data = context->saved_data;
-        const OptionalTensor pse = present(saved[kPse]), mask = present(saved[kMask]), sink = present(saved[kSink]);
-        const OptionalTensor query_ends = present(saved[kQueryEnds]), key_ends = present(saved[kKeyEnds]);
-        const OptionalTensor seed = present(saved[kSeed]);
-        const std::vector<int64_t> prefix = data["prefix"].toIntVector();
-        const std::string layout = data["layout"].toStringRef();
-        const Options options{pse,
-                              mask,
-                              sink,
-                              query_ends,
-                              key_ends,
-                              seed,
-                              prefix,
-                              data["scale"].toDouble(),
-                              data["keep_prob"].toDouble(),
-                              data["pre_tokens"].toSymInt(),
-                              data["next_tokens"].toSymInt(),
-                              layout,
-                              data["sparse_mode"].toInt(),
-                              data["pse_type"].toInt()};
-        const bool pse_gradient = pse.has_value() && context->needs_input_grad(3);
+    void save(size_t index, const at::Tensor& tensor) { saved[index] = SavedVariable(tensor, index == kAttention); }
+
+    // The results: attention has a gradient, its statistics have none.
+    void save_results(const ForwardResults& results) {
+        const auto& [attention, maximum, sum] = results;
+        torch::autograd::set_history(attention, getptr());
+        save(kAttention, attention);
+        save(kMaximum, maximum);
+        save(kSum, sum);
+    }
+
+    variable_list apply(variable_list&& grads) override {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        variable_list gradients(kGradients);
+        if (!grads[0].defined()) {
+            return gradients;
+        }
+        const auto tensor = [this](size_t index) { return saved[index].unpack(getptr()); };
+        const auto optional = [&](size_t index) { return present(tensor(index)); };
+        const OptionalTensor pse = optional(kPse), mask = optional(kMask), sink = optional(kSink);
+        const OptionalTensor query_ends = optional(kQueryEnds), key_ends = optional(kKeyEnds), seed = optional(kSeed);
+        const Options options{pse,   mask,      sink,       query_ends,  key_ends, seed,        prefix,
+                              scale, keep_prob, pre_tokens, next_tokens, layout,   sparse_mode, pse_type};
+        const bool pse_gradient = pse.has_value() && task_should_compute_output(kPseGradient);
         auto [query, key, value, bias, logit] =
-            dispatch_backward(grads[0], saved[kQuery], saved[kKey], saved[kValue], saved[kAttention], saved[kMaximum],
-                              saved[kSum], pse_gradient, options);
-        return {query, key, value, absent(!pse_gradient, bias), absent(!sink.has_value(), logit), at::Tensor()};
+            dispatch_backward(grads[0], tensor(kQuery), tensor(kKey), tensor(kValue), tensor(kAttention),
+                              tensor(kMaximum), tensor(kSum), pse_gradient, options);
+        gradients[kQueryGradient] = std::move(query);
+        gradients[kKeyGradient] = std::move(key);
+        gradients[kValueGradient] = std::move(value);
+        if (pse_gradient) {
+            gradients[kPseGradient] = std::move(bias);
+        }
+        if (sink.has_value()) {
+            gradients[kSinkGradient] = std::move(logit);
+        }
+        return gradients;
+    }
+
+    std::string name() const override { return "AttentionBackward"; }
+
+    void release_variables() override {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (SavedVariable& variable : saved) {
+            variable.reset_data();
+        }
+    }
+
+    // For compiled autograd: what a graph of this node depends on, and a run with other tensors in place of the saved
+    // ones.
+    void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& arguments) const override {
+        for (size_t index = 0; index < kCount; ++index) {
+            arguments.collect(saved[index], index == kAttention);
+        }
+        arguments.collect(prefix);
+        arguments.collect(scale);
+        arguments.collect(keep_prob);
+        arguments.collect(pre_tokens);
+        arguments.collect(next_tokens);
+        arguments.collect(layout);
+        arguments.collect(sparse_mode);
+        arguments.collect(pse_type);
+    }
+
+    variable_list apply_with_saved(const variable_list& grads,
+                                   torch::dynamo::autograd::SwapSavedVariables& swap) override {
+        const auto each = [this](const auto& act) {
+            for (SavedVariable& variable : saved) {
+                act(variable);
+            }
+            act(pre_tokens);
+            act(next_tokens);
+        };
+        each([&](auto& value) { swap.before(value); });
+        variable_list gradients = apply(variable_list(grads));
+        each([&](auto& value) { swap.after(value); });
+        return gradients;
     }
 };
+
+// Forward mode has no rule here; without this check a tangent would vanish in silence.
+template <class... Tensors>
+void refuse_tangents(const Tensors&... tensors) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!(torch::autograd::isFwGradDefined(tensors) || ...),
+                                "ops_transformer: attention has no derivative in forward mode; use reverse mode");
+}
 
 ForwardResults forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                        const OptionalTensor& pse, const OptionalTensor& atten_mask, const OptionalTensor& sink,
@@ -93,30 +172,28 @@ ForwardResults forward(const at::Tensor& query, const at::Tensor& key, const at:
                        int64_t pse_type) {
     const Options options{pse,   atten_mask, sink,       cu_seqlens_q, cu_seqlens_k, seed,        prefix,
                           scale, keep_prob,  pre_tokens, next_tokens,  layout,       sparse_mode, pse_type};
-    if (at::GradMode::is_enabled() && (query.requires_grad() || key.requires_grad() || value.requires_grad() ||
-                                       needs_gradient(pse) || needs_gradient(sink))) {
-        variable_list results = Attention::apply(query, key, value, pse, sink, options);
-        return {results[0], results[1], results[2]};
+    refuse_tangents(query, key, value, pse, sink);
+    c10::intrusive_ptr<AttentionBackward> node;
+    if (torch::autograd::compute_requires_grad(query, key, value, pse, sink)) {
+        node = c10::make_intrusive<AttentionBackward>(query, key, value, options);
     }
-    at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return dispatch_forward(query, key, value, options);
+    ForwardResults results = [&] {
+        at::AutoDispatchBelowADInplaceOrView below_autograd;
+        return dispatch_forward(query, key, value, options);
+    }();
+    if (node) {
+        node->save_results(results);
+    }
+    return results;
 }
 
-// The gradient as a function of its own inputs.
-struct Gradient : Function<Gradient> {
-    static variable_list forward(AutogradContext*, const at::Tensor& grad, const at::Tensor& query,
-                                 const at::Tensor& key, const at::Tensor& value, const at::Tensor& attention,
-                                 const at::Tensor& softmax_max, const at::Tensor& softmax_sum, bool pse_gradient,
-                                 const Options& options) {
-        at::AutoDispatchBelowADInplaceOrView below_autograd;
-        auto [a, b, c, d, e] =
-            dispatch_backward(grad, query, key, value, attention, softmax_max, softmax_sum, pse_gradient, options);
-        return {a, b, c, d, e};
-    }
-
-    static variable_list backward(AutogradContext*, const variable_list&) {
+// The gradient as a function of its own inputs: there is no rule for that.
+struct SecondDerivative : Node {
+    using Node::Node;
+    variable_list apply(variable_list&&) override {
         TORCH_CHECK_NOT_IMPLEMENTED(false, "ops_transformer: attention has no second derivative");
     }
+    std::string name() const override { return "AttentionSecondDerivative"; }
 };
 
 BackwardResults backward(const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key,
@@ -129,13 +206,17 @@ BackwardResults backward(const at::Tensor& grad, const at::Tensor& query, const 
                          int64_t pse_type) {
     const Options options{pse,   atten_mask, sink,       cu_seqlens_q, cu_seqlens_k, seed,        prefix,
                           scale, keep_prob,  pre_tokens, next_tokens,  layout,       sparse_mode, pse_type};
-    if (at::GradMode::is_enabled()) {
-        variable_list r =
-            Gradient::apply(grad, query, key, value, attention, softmax_max, softmax_sum, pse_gradient, options);
-        return {r[0], r[1], r[2], r[3], r[4]};
+    refuse_tangents(grad, query, key, value, attention, pse, sink);
+    BackwardResults results = [&] {
+        at::AutoDispatchBelowADInplaceOrView below_autograd;
+        return dispatch_backward(grad, query, key, value, attention, softmax_max, softmax_sum, pse_gradient, options);
+    }();
+    if (torch::autograd::compute_requires_grad(grad, query, key, value, attention, pse, sink)) {
+        const auto node = c10::make_intrusive<SecondDerivative>(
+            torch::autograd::collect_next_edges(grad, query, key, value, attention, pse, sink));
+        std::apply([&](const auto&... result) { (torch::autograd::set_history(result, node), ...); }, results);
     }
-    at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return dispatch_backward(grad, query, key, value, attention, softmax_max, softmax_sum, pse_gradient, options);
+    return results;
 }
 
 void refuse_vmap(const c10::OperatorHandle&, torch::jit::Stack*) {
