@@ -27,7 +27,15 @@ def check_type(name, value, *types):
     """bool is no number here."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         wanted = " or ".join(t.__name__ for t in types)
-        raise TypeError(f"{name} is {value!r}, a {type(value).__name__}: it has to be {wanted}")
+        shown = "" if isinstance(value, torch.Tensor) else f"{value!r}, "  # what is in a tensor may fill pages
+        raise TypeError(f"{name} is {shown}a {type(value).__name__}: it has to be {wanted}")
+
+
+def check_int64(name, value):
+    """An int that the operators can take."""
+    check_type(name, value, int)
+    if not -2**63 <= value < 2**63:
+        raise ValueError(f"{name} is {value}: it has to fit into 64 bits")
 
 
 def check_tensor(name, tensor, dtype, q):
@@ -105,7 +113,7 @@ def check_alibi(slopes, q, shape):
     check_tensor("alibi_slopes", slopes, torch.float32, q)
     if tuple(slopes.shape) not in ((shape.heads,), (shape.batch, shape.heads)):
         raise ValueError(f"alibi_slopes has shape {tuple(slopes.shape)}: it has to be ({shape.heads},) or ({shape.batch}, {shape.heads})")
-    if slopes.requires_grad:
+    if slopes.requires_grad and torch.is_grad_enabled():
         raise ValueError("alibi_slopes requires a gradient, but the operator has none for slopes: give them as bias instead")
     if q.dim() == 4 and shape.queries != shape.keys:
         raise ValueError(f"alibi_slopes with {shape.queries} queries and {shape.keys} keys: the numbers have to be equal; give the "
@@ -137,8 +145,8 @@ def check_cu_seqlens(cu_seqlens_q, cu_seqlens_k):
 def _totals(name, totals):
     if isinstance(totals, (list, tuple)):
         for total in totals:
-            check_type(f"an entry of {name}", total, int)
-        totals = torch.tensor(totals, dtype=torch.int64)
+            check_int64(f"an entry of {name}", total)
+        totals = torch.tensor(totals, dtype=torch.int64, device="cpu")  # whatever torch.set_default_device says
     if not isinstance(totals, torch.Tensor):
         raise TypeError(f"{name} is a {type(totals).__name__}: it has to be a list of ints or an integer tensor")
     if totals.dtype not in (torch.int64, torch.int32):
