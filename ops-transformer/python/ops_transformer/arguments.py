@@ -38,9 +38,17 @@ def check_int64(name, value):
         raise ValueError(f"{name} is {value}: it has to fit into 64 bits")
 
 
+def check_strided(name, tensor):
+    if tensor.is_nested:
+        raise TypeError(f"{name} is a nested tensor: packed sequences go to flash_attention_varlen, with running totals of their lengths")
+    if tensor.layout != torch.strided:
+        raise TypeError(f"{name} has layout {tensor.layout}: it has to be torch.strided")
+
+
 def check_tensor(name, tensor, dtype, q):
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} is a {type(tensor).__name__}: it has to be a tensor")
+    check_strided(name, tensor)
     if tensor.dtype != dtype:
         raise TypeError(f"{name} is {tensor.dtype}: it has to be {dtype}{' like q' if dtype == q.dtype else ''}")
     if tensor.device != q.device:
@@ -52,7 +60,8 @@ def _sizes(name, tensor, layout):
     shape = tensor.shape
     rank = 3 if layout == "TND" else 4
     if len(shape) != rank:
-        raise ValueError(f"{name} has shape {tuple(shape)}: {layout} has {rank} dimensions, {words}")
+        hint = "; [B, S, N * D] becomes BSND by .unflatten(-1, (N, D))" if rank == 4 and len(shape) == 3 else ""
+        raise ValueError(f"{name} has shape {tuple(shape)}: {layout} has {rank} dimensions, {words}{hint}")
     batch, heads, tokens = axes
     return 1 if batch is None else shape[batch], shape[heads], shape[tokens], shape[-1]
 
@@ -66,6 +75,7 @@ def check_layout(layout):
 def check_operands(q, k, v, layout):
     if not isinstance(q, torch.Tensor):
         raise TypeError(f"q is a {type(q).__name__}: it has to be a tensor")
+    check_strided("q", q)
     if q.dtype not in _DTYPES:
         raise TypeError(f"q is {q.dtype}: it has to be float32, float16 or bfloat16")
     if q.device.type not in _DEVICES:
@@ -126,7 +136,8 @@ def broadcast(name, tensor, shape):
     full = (shape.batch, shape.heads, shape.queries, shape.keys)
     sizes = (1,) * (4 - tensor.dim()) + tuple(tensor.shape)
     if len(sizes) != 4 or any(size not in (1, wanted) for size, wanted in zip(sizes, full)):
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}: it has to broadcast to {full}, [batch, heads, queries, keys]")
+        hint = "; [batch, keys] does so as [:, None, None]" if tuple(tensor.shape) == (shape.batch, shape.keys) else ""
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}: it has to broadcast to {full}, [batch, heads, queries, keys]{hint}")
     return tensor.view(sizes) if tensor.is_contiguous() else tensor.reshape(sizes)
 
 

@@ -3,7 +3,7 @@ from typing import NamedTuple
 
 import torch
 
-from ops_transformer.arguments import broadcast, check_int64, check_type
+from ops_transformer.arguments import broadcast, check_int64, check_strided, check_type
 
 NO_LIMIT = 2**31 - 1  # the operator's own value for it
 
@@ -81,6 +81,7 @@ def _pattern(left, right):
 def _check_mask(name, mask, dtypes, device):
     if not isinstance(mask, torch.Tensor):
         raise TypeError(f"{name} is a {type(mask).__name__}: it has to be a tensor")
+    check_strided(name, mask)
     if mask.dtype not in dtypes:
         hint = "; numbers that are added to the scores go to bias" if mask.is_floating_point() else ""
         raise TypeError(f"{name} is {mask.dtype}: it has to be {' or '.join(map(str, dtypes))}{hint}")
