@@ -27,12 +27,28 @@ def check_type(name, value, *types):
     """bool is no number here."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         wanted = " or ".join(t.__name__ for t in types)
-        raise TypeError(f"{name} is {value!r}, a {type(value).__name__}: it has to be {wanted}")
+        shown = "" if isinstance(value, torch.Tensor) else f"{value!r}, "  # what is in a tensor may fill pages
+        raise TypeError(f"{name} is {shown}a {type(value).__name__}: it has to be {wanted}")
+
+
+def check_int64(name, value):
+    """An int that the operators can take."""
+    check_type(name, value, int)
+    if not -2**63 <= value < 2**63:
+        raise ValueError(f"{name} is {value}: it has to fit into 64 bits")
+
+
+def check_strided(name, tensor):
+    if tensor.is_nested:
+        raise TypeError(f"{name} is a nested tensor: packed sequences go to flash_attention_varlen, with running totals of their lengths")
+    if tensor.layout != torch.strided:
+        raise TypeError(f"{name} has layout {tensor.layout}: it has to be torch.strided")
 
 
 def check_tensor(name, tensor, dtype, q):
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} is a {type(tensor).__name__}: it has to be a tensor")
+    check_strided(name, tensor)
     if tensor.dtype != dtype:
         raise TypeError(f"{name} is {tensor.dtype}: it has to be {dtype}{' like q' if dtype == q.dtype else ''}")
     if tensor.device != q.device:
@@ -44,7 +60,8 @@ def _sizes(name, tensor, layout):
     shape = tensor.shape
     rank = 3 if layout == "TND" else 4
     if len(shape) != rank:
-        raise ValueError(f"{name} has shape {tuple(shape)}: {layout} has {rank} dimensions, {words}")
+        hint = "; [B, S, N * D] becomes BSND by .unflatten(-1, (N, D))" if rank == 4 and len(shape) == 3 else ""
+        raise ValueError(f"{name} has shape {tuple(shape)}: {layout} has {rank} dimensions, {words}{hint}")
     batch, heads, tokens = axes
     return 1 if batch is None else shape[batch], shape[heads], shape[tokens], shape[-1]
 
@@ -58,6 +75,7 @@ def check_layout(layout):
 def check_operands(q, k, v, layout):
     if not isinstance(q, torch.Tensor):
         raise TypeError(f"q is a {type(q).__name__}: it has to be a tensor")
+    check_strided("q", q)
     if q.dtype not in _DTYPES:
         raise TypeError(f"q is {q.dtype}: it has to be float32, float16 or bfloat16")
     if q.device.type not in _DEVICES:
@@ -105,7 +123,7 @@ def check_alibi(slopes, q, shape):
     check_tensor("alibi_slopes", slopes, torch.float32, q)
     if tuple(slopes.shape) not in ((shape.heads,), (shape.batch, shape.heads)):
         raise ValueError(f"alibi_slopes has shape {tuple(slopes.shape)}: it has to be ({shape.heads},) or ({shape.batch}, {shape.heads})")
-    if slopes.requires_grad:
+    if slopes.requires_grad and torch.is_grad_enabled():
         raise ValueError("alibi_slopes requires a gradient, but the operator has none for slopes: give them as bias instead")
     if q.dim() == 4 and shape.queries != shape.keys:
         raise ValueError(f"alibi_slopes with {shape.queries} queries and {shape.keys} keys: the numbers have to be equal; give the "
@@ -118,7 +136,8 @@ def broadcast(name, tensor, shape):
     full = (shape.batch, shape.heads, shape.queries, shape.keys)
     sizes = (1,) * (4 - tensor.dim()) + tuple(tensor.shape)
     if len(sizes) != 4 or any(size not in (1, wanted) for size, wanted in zip(sizes, full)):
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}: it has to broadcast to {full}, [batch, heads, queries, keys]")
+        hint = "; [batch, keys] does so as [:, None, None]" if tuple(tensor.shape) == (shape.batch, shape.keys) else ""
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}: it has to broadcast to {full}, [batch, heads, queries, keys]{hint}")
     return tensor.view(sizes) if tensor.is_contiguous() else tensor.reshape(sizes)
 
 
@@ -137,8 +156,8 @@ def check_cu_seqlens(cu_seqlens_q, cu_seqlens_k):
 def _totals(name, totals):
     if isinstance(totals, (list, tuple)):
         for total in totals:
-            check_type(f"an entry of {name}", total, int)
-        totals = torch.tensor(totals, dtype=torch.int64)
+            check_int64(f"an entry of {name}", total)
+        totals = torch.tensor(totals, dtype=torch.int64, device="cpu")  # whatever torch.set_default_device says
     if not isinstance(totals, torch.Tensor):
         raise TypeError(f"{name} is a {type(totals).__name__}: it has to be a list of ints or an integer tensor")
     if totals.dtype not in (torch.int64, torch.int32):

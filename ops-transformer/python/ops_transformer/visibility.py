@@ -3,7 +3,7 @@ from typing import NamedTuple
 
 import torch
 
-from ops_transformer.arguments import broadcast, check_type
+from ops_transformer.arguments import broadcast, check_int64, check_strided, check_type
 
 NO_LIMIT = 2**31 - 1  # the operator's own value for it
 
@@ -81,6 +81,7 @@ def _pattern(left, right):
 def _check_mask(name, mask, dtypes, device):
     if not isinstance(mask, torch.Tensor):
         raise TypeError(f"{name} is a {type(mask).__name__}: it has to be a tensor")
+    check_strided(name, mask)
     if mask.dtype not in dtypes:
         hint = "; numbers that are added to the scores go to bias" if mask.is_floating_point() else ""
         raise TypeError(f"{name} is {mask.dtype}: it has to be {' or '.join(map(str, dtypes))}{hint}")
@@ -111,11 +112,12 @@ def _ascend(shape, device, atten_mask, sparse_mode, pre_tokens, next_tokens, pre
     mode = 0 if sparse_mode is None else sparse_mode
     check_type("sparse_mode", mode, int)
     if not 0 <= mode <= last_mode or (last_mode == 8 and mode == 5):
-        raise ValueError(f"sparse_mode is {mode}: it has to be from 0 to {last_mode}{', but not 5' if last_mode == 8 else ''}")
+        raise ValueError(f"sparse_mode is {mode}: it has to be from 0 to {last_mode}"
+                         f"{', but not 5' if last_mode == 8 else '; 7 and 8 are for packed sequences'}")
     for name, tokens in (("pre_tokens", pre_tokens), ("next_tokens", next_tokens)):
         if tokens is None:
             continue
-        check_type(name, tokens, int)
+        check_int64(name, tokens)
         if mode not in _WITH_TOKENS or (mode == 0 and atten_mask is None):
             raise ValueError(f"{name} is {tokens}, but sparse_mode {mode}{' without atten_mask' if mode == 0 else ''} does not look at it; "
                              "modes 4, 7 and 8 do, and 0 with atten_mask")
@@ -141,7 +143,7 @@ def _prefix(prefix, mode, batch):
     if not isinstance(prefix, (tuple, list)):
         raise TypeError(f"prefix is {prefix!r}: it has to be a list of ints")
     for length in prefix:
-        check_type("an entry of prefix", length, int)
+        check_int64("an entry of prefix", length)
     if len(prefix) != batch:
         raise ValueError(f"prefix has {len(prefix)} lengths: it has to have {batch}, one for each sequence")
     return tuple(prefix)

@@ -14,7 +14,11 @@ DENSE = [
     (dict(q=Q.double()), TypeError, "q is torch.float64: it has to be float32, float16 or bfloat16"),
     (dict(k=K.half()), TypeError, "k is torch.float16: it has to be torch.float32 like q"),
     (dict(v=K.to("meta")), ValueError, "v is on meta, q on cpu"),
-    (dict(q=Q[0]), ValueError, r"q has shape \(4, 6, 16\): BNSD has 4 dimensions"),
+    (dict(q=Q[0]), ValueError, r"q has shape \(4, 6, 16\): BNSD has 4 dimensions.*unflatten"),
+    (dict(q=Q.to_sparse()), TypeError, "q has layout torch.sparse_coo: it has to be torch.strided"),
+    (dict(mask=MASK.to_sparse()), TypeError, "mask has layout torch.sparse_coo"),
+    (dict(k=torch.nested.nested_tensor([K[0, 0], K[1, 0]])), TypeError, "k is a nested tensor.*flash_attention_varlen"),
+    (dict(mask=torch.ones(2, 9, dtype=torch.bool)), ValueError, r"mask has shape \(2, 9\).*\[batch, keys\] does so as \[:, None, None\]"),
     (dict(k=K[:1], v=K[:1]), ValueError, "q has batch 2, k 1 and v 1"),
     (dict(v=K[:, :, :5]), ValueError, r"k has shape \(2, 2, 9, 16\), v \(2, 2, 5, 16\)"),
     (dict(k=Q[:, :3], v=Q[:, :3]), ValueError, "q has 4 heads, k 3: the heads of q have to be a multiple"),
@@ -24,6 +28,7 @@ DENSE = [
     (dict(q=Q[..., :8], k=K[..., :8]), ValueError, "v has head dim 16: it has to be from 1 to 8"),
     (dict(scale="1"), TypeError, "scale is '1', a str"),
     (dict(scale=True), TypeError, "scale is True"),
+    (dict(scale=MASK), TypeError, "^scale is a Tensor: it has to be float or int$"),
     (dict(scale=float("nan")), ValueError, "scale is nan: it has to be finite"),
     (dict(scale=1e39), ValueError, r"scale is 1e\+39"),
     (dict(causal=1), TypeError, "causal is 1, a int: it has to be bool"),
@@ -58,7 +63,9 @@ DENSE = [
     (dict(atten_mask=MASK, causal=True), ValueError, "atten_mask together with causal, window or mask"),
     (dict(sparse_mode=3, mask=MASK), ValueError, "sparse_mode together with"),
     (dict(sparse_mode=9), ValueError, "sparse_mode is 9: it has to be from 0 to 6"),
-    (dict(sparse_mode=7), ValueError, "sparse_mode is 7: it has to be from 0 to 6"),
+    (dict(sparse_mode=7), ValueError, "sparse_mode is 7: it has to be from 0 to 6; 7 and 8 are for packed"),
+    (dict(sparse_mode=4, pre_tokens=2**63), ValueError, "pre_tokens is 9223372036854775808: it has to fit into 64 bits"),
+    (dict(sparse_mode=6, prefix=[1, -2**64]), ValueError, "an entry of prefix is -18446744073709551616"),
     (dict(sparse_mode="3"), TypeError, "sparse_mode is '3'"),
     (dict(sparse_mode=1), ValueError, "sparse_mode is 1, which needs atten_mask"),
     (dict(pre_tokens=4), ValueError, "pre_tokens is 4, but sparse_mode 0 without atten_mask does not look at it"),
@@ -92,6 +99,8 @@ PACKED = [
     (dict(cu_seqlens_q=[]), ValueError, "cu_seqlens_q has shape"),
     (dict(cu_seqlens_q=9), TypeError, "cu_seqlens_q is a int"),
     (dict(cu_seqlens_q=[0, 9.0]), TypeError, "an entry of cu_seqlens_q is 9.0"),
+    (dict(cu_seqlens_q=[0, 2**63]), ValueError, "an entry of cu_seqlens_q is 9223372036854775808: it has to fit into 64 bits"),
+    (dict(cu_seqlens_q=torch.tensor([0, 9], device="meta")), ValueError, "a tensor is on meta, query on cpu"),
     (dict(cu_seqlens_q=torch.tensor([0.0, 9.0])), TypeError, "cu_seqlens_q is torch.float32"),
     (dict(cu_seqlens_q=torch.tensor([[0, 9]])), ValueError, r"cu_seqlens_q has shape \(1, 2\)"),
     (dict(mask=torch.ones(9, 9, dtype=torch.bool), causal=True), ValueError, "mask is given together with causal or window"),
@@ -120,3 +129,15 @@ def test_the_process_works_on_after_an_error():
 def test_unknown_arguments_are_refused():
     with pytest.raises(TypeError, match="softcap"):
         flash_attention(Q, K, K, softcap=3.0)
+
+
+def test_totals_in_lists_do_not_follow_the_default_device():
+    expected = flash_attention_varlen(T, T, T, [0, 4, 9], [0, 4, 9])
+    with torch.device("meta"):
+        assert torch.equal(flash_attention_varlen(T, T, T, [0, 4, 9], [0, 4, 9]), expected)
+
+
+def test_slopes_that_could_learn_are_taken_where_nothing_learns():
+    slopes = torch.ones(4, requires_grad=True)
+    with torch.no_grad():
+        assert torch.equal(flash_attention(Q, Q, Q, alibi_slopes=slopes), flash_attention(Q, Q, Q, alibi_slopes=slopes.detach()))

@@ -90,6 +90,8 @@ def test_picture(run_tool, tmp_path):
 @pytest.mark.parametrize("options, words", [
     (["--heads", "4", "--kv-heads", "3"], ["--heads", "4", "--kv-heads", "3"]),
     (["--threads", "0"], ["--threads", "0", "at least 1"]),
+    (["--threads", "100000"], ["--threads", "100000", "at most"]),
+    (["--seconds", "nan"], ["--seconds", "nan", "at least 0"]),
     (["--causal", "--window", "3,1"], ["--window", "1", "--causal"]),
     (["--window", "3"], ["--window", "'3'", "LEFT,RIGHT"]),
     (["--tokens", "5,no"], ["--tokens", "5,no", "at least 1"]),
@@ -99,3 +101,12 @@ def test_picture(run_tool, tmp_path):
 def test_refusals(run_tool, options, words):
     error = run_tool("bench", *options, "--json", "never-written.json", code=2).stderr.splitlines()[-1]
     assert error.startswith("error: ") and [word for word in words if word not in error] == []
+
+
+@pytest.mark.parametrize("option", ["--json", "--png"])
+def test_files_that_cannot_be_written(run_tool, tmp_path, option):
+    if option == "--png":
+        pytest.importorskip("matplotlib")
+    path = tmp_path / "missing" / "file.png"
+    error = run_tool("bench", *SMALL, option, path, code=2).stderr.splitlines()[-1]
+    assert error == f"error: {option} {path}: No such file or directory"

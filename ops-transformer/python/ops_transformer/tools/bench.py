@@ -4,7 +4,9 @@ sees, in each head; with --backward, which times forward and backward together, 
 PyTorch's product of two float32 matrices. Times are the best of all rounds and, in brackets, their median; "faster" is the
 median of what each round gave."""
 import argparse
+import contextlib
 import json
+import math
 import os
 
 from ops_transformer.tools import Fault, WrongArguments, measure, screen
@@ -12,6 +14,7 @@ from ops_transformer.tools.measure import TYPES, Case
 
 HELP = "time flash_attention side by side with PyTorch"
 PRODUCT = "mm"
+_MOST_THREADS = 1024  # as many are made as are asked for; with 100000 the process crashed
 
 
 def numbers(text):
@@ -79,11 +82,20 @@ def run(arguments):
             results["rows"].append(compare(case, arguments.rounds, arguments.seconds, advance))
     show(results)
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
+        with written("--json", arguments.json), open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
     if arguments.png:
-        chart.speeds(results, arguments.png)
+        with written("--png", arguments.png):
+            chart.speeds(results, arguments.png)
     return 0
+
+
+@contextlib.contextmanager
+def written(option, path):
+    try:
+        yield
+    except OSError as error:
+        raise WrongArguments(f"{option} {path}: {error.strerror or error}") from None
 
 
 def check_arguments(arguments):
@@ -93,6 +105,10 @@ def check_arguments(arguments):
     for name, value in at_least_one.items():
         if value is not None and value < 1:
             raise WrongArguments(f"{name} is {value}, but has to be at least 1")
+    if (arguments.threads or 1) > _MOST_THREADS:
+        raise WrongArguments(f"--threads is {arguments.threads}, but may be at most {_MOST_THREADS}")
+    if not (math.isfinite(arguments.seconds) and arguments.seconds >= 0):
+        raise WrongArguments(f"--seconds is {arguments.seconds}, but has to be a number of at least 0")
     if arguments.heads % (arguments.kv_heads or 1) != 0:
         raise WrongArguments(f"--heads is {arguments.heads}, but has to be a multiple of --kv-heads {arguments.kv_heads}")
     if arguments.causal and arguments.window and arguments.window[1] not in (None, 0):
