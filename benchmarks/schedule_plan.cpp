@@ -42,7 +42,8 @@ constexpr const char* kHelp =
     "  longest              item, as a part of what each thread has on average: above 1 threads wait for it\n"
     "  balance              work of a thread on average over the time until the last one is done\n"
     "  later                the part of that time behind the main loop: merges of chunks, sums of dq\n"
-    "  B/ma                 bytes that cores read and write beyond L2, for each useful multiply-add\n"
+    "  B/ma                 bytes that cores read and write beyond L2, for each useful multiply-add;\n"
+    "                       counted, not measured, and of backward a rough estimate only\n"
     "  once                 the same if every operand and result were moved once\n";
 
 // Heads times batch from 1 to 64.
