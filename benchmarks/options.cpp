@@ -39,7 +39,13 @@ void add_suite(Options& options, std::string_view name) {
     }
 }
 
-void add_case(Options& options, std::string_view text) {
+bool empty(const Options& options) {
+    return options.entries.empty() && options.elementwise.empty();
+}
+
+}  // namespace
+
+Case legal_case(std::string_view text) {
     Case c;
     try {
         c = flash_attention::testing::parse_case(text);
@@ -48,14 +54,12 @@ void add_case(Options& options, std::string_view text) {
     }
     const std::string problem = flash_attention::testing::why_illegal(c);
     if (!problem.empty()) throw UsageError(fmt::format("\"{}\": the operator refuses it: {}", text, problem));
-    options.entries.push_back({.description = c});
+    return c;
 }
 
-bool empty(const Options& options) {
-    return options.entries.empty() && options.elementwise.empty();
+int whole_number(std::string_view option, std::string_view text, int least, int most) {
+    return number_in<int>(option, text, least, most);
 }
-
-}  // namespace
 
 Options parse_options(int argc, char** argv) {
     Options options;
@@ -71,11 +75,11 @@ Options parse_options(int argc, char** argv) {
         } else if (argument == "--only") {
             options.only = value();
         } else if (argument == "--runs") {
-            options.runs = number_in<int>(argument, value(), 1, kMaxRuns);
+            options.runs = whole_number(argument, value(), 1, kMaxRuns);
         } else if (argument == "--seconds") {
             options.seconds = number_in<double>(argument, value(), 0.0, kMaxSeconds);
         } else if (argument == "--threads") {
-            options.threads = number_in<int>(argument, value(), 1, kMaxThreads);
+            options.threads = whole_number(argument, value(), 1, kMaxThreads);
         } else if (argument == "--json") {
             options.json = value();
         } else if (argument == kSketches) {
@@ -89,7 +93,7 @@ Options parse_options(int argc, char** argv) {
         } else if (argument.substr(0, 1) == "-") {
             throw UsageError(fmt::format("{}: there is no such option", argument));
         } else {
-            add_case(options, argument);
+            options.entries.push_back({.description = legal_case(argument)});
         }
     }
     if (options.list && empty(options)) {

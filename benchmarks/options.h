@@ -4,6 +4,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "suites.h"
@@ -25,6 +26,10 @@ struct Options {
     std::optional<std::string> sketches;  // the folder
     bool list = false, help = false;
 };
+
+// A problem string that the operator accepts, and the number behind an option. Both throw UsageError.
+flash_attention::testing::Case legal_case(std::string_view text);
+int whole_number(std::string_view option, std::string_view text, int least, int most);
 
 // Throws UsageError with the argument and the rule that it breaks.
 Options parse_options(int argc, char** argv);

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import schedule
 from kernels import (BACKWARD_KEYS, BACKWARD_STRIPS, GRADIENT_KEYS, GROUP_BLOCKS, KEY_BLOCK, KERNELS, REGISTERS, STRIPS,
                      amount)
 
@@ -275,7 +276,8 @@ def main(arguments):
     if page is None:
         print(results(files))
     else:
-        page.write_text(fill(page.read_text(encoding="utf-8"), sizes=sizes(), results=results(files)), encoding="utf-8")
+        page.write_text(fill(page.read_text(encoding="utf-8"), sizes=sizes(), results=results(files),
+                             schedule=schedule.tables(markdown)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -197,9 +197,12 @@ KeyRange KeyChunks::operator[](int64_t chunk) const {
 }
 
 BackwardPlan plan_backward(const Problem& problem) {
+    return plan_backward(problem, kernels().backward[static_cast<int>(problem.type)], opbase::thread_count());
+}
+
+BackwardPlan plan_backward(const Problem& problem, const BackwardKernels& kernels, int threads) {
     BackwardPlan plan;
-    plan.kernels = &kernels().backward[static_cast<int>(problem.type)];
-    const int threads = opbase::thread_count();
+    plan.kernels = &kernels;
     const FeatureShape shape = shape_of(problem);
     plan.dq_floats = plan.kernels->dq_floats(shape);
     plan.chunks_apart = heads_are_few(problem, threads);
@@ -207,7 +210,7 @@ BackwardPlan plan_backward(const Problem& problem) {
     int64_t keys = 0;
     for (const Sequence& s : problem.sequences) keys = std::max(keys, std::min(s.kv_len, kBackwardKeys));
     plan.scratch_bytes = plan.kernels->scratch_bytes(shape, keys);
-    plan.bias = plan_bias_gradient(problem);
+    plan.bias = plan_bias_gradient(problem, kernels.query_block);
     if (!plan.bias.empty()) plan.scratch_bytes = std::max(plan.scratch_bytes, plan.kernels->bias.scratch_bytes(shape));
     const auto items = static_cast<int64_t>(std::max(plan.items.size(), plan.bias.size()));
     plan.slots = static_cast<int>(std::clamp<int64_t>(items, 1, threads));

@@ -45,6 +45,7 @@ struct BackwardPlan {
 
 // Phase one, as plan_forward.
 BackwardPlan plan_backward(const Problem& problem);
+BackwardPlan plan_backward(const Problem& problem, const BackwardKernels& kernels, int threads);
 
 // The most that plan_backward asks for, for any lengths of `entries` sequences that add up to q_len rows and kv_len
 // keys. Of the problem everything but the sequences counts.

@@ -26,15 +26,14 @@ int64_t end_of_shared(const Problem& problem, int64_t first) {
 
 }  // namespace
 
-std::vector<BiasPart> plan_bias_gradient(const Problem& problem) {
+std::vector<BiasPart> plan_bias_gradient(const Problem& problem, int64_t query_block) {
     std::vector<BiasPart> parts;
     if (!problem.wants_dbias) return parts;
-    const int64_t step = kernels().backward[static_cast<int>(problem.type)].query_block;
     for (int64_t first = 0, end = 0; first < static_cast<int64_t>(problem.sequences.size()); first = end) {
         end = end_of_shared(problem, first);
         const Sequence& s = problem.sequences[first];
         if (!s.has_pairs()) continue;
-        const int64_t rows = one_row(s) ? s.q_len : step;
+        const int64_t rows = one_row(s) ? s.q_len : query_block;
         for (int64_t head = 0; head < problem.query_heads; head++)
             for (int64_t row = 0; row < s.q_len; row += rows)
                 for (int64_t key = 0; key < s.kv_len; key += kBiasKeys) {

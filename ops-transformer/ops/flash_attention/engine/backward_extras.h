@@ -19,8 +19,8 @@ struct BiasPart {
     int64_t pairs;  // the cost
 };
 
-// All of them, most work first; none when the gradient is not wanted.
-std::vector<BiasPart> plan_bias_gradient(const Problem& problem);
+// All of them, most work first; none when the gradient is not wanted. `query_block`: of the kernels that run.
+std::vector<BiasPart> plan_bias_gradient(const Problem& problem, int64_t query_block);
 
 void run_bias_gradient(const Problem& problem, const BackwardKernels& kernels, const BiasPart& part,
                        const Addresses& at, void* scratch);

@@ -163,9 +163,12 @@ struct ForwardRun {
 }  // namespace
 
 ForwardPlan plan_forward(const Problem& problem) {
+    return plan_forward(problem, kernels().forward[static_cast<int>(problem.type)], opbase::thread_count());
+}
+
+ForwardPlan plan_forward(const Problem& problem, const ForwardKernels& kernels, int threads) {
     ForwardPlan plan;
-    plan.kernels = &kernels().forward[static_cast<int>(problem.type)];
-    const int threads = opbase::thread_count();
+    plan.kernels = &kernels;
     plan.blocks.reserve(problem.sequences.size());
     for (int64_t s = 0; s < static_cast<int64_t>(problem.sequences.size()); s++) {
         if (is_decode(problem.sequences[s]))

@@ -49,6 +49,9 @@ struct ForwardPlan {
 // of each sequence alone, so that results do not depend on threads or on what else is in the call.
 ForwardPlan plan_forward(const Problem& problem);
 
+// The same for any kernels and number of threads, so that plans for other machines than this one can be looked at.
+ForwardPlan plan_forward(const Problem& problem, const ForwardKernels& kernels, int threads);
+
 // Phase two: computes every output element. `workspace` holds plan.workspace_bytes(), any contents, 64-byte aligned.
 // Allocates nothing.
 void run_forward(const Problem& problem, const ForwardPlan& plan, const Addresses& addresses, void* workspace);

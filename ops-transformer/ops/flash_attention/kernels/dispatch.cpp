@@ -108,7 +108,7 @@ const Kernels& kernels() {
 
 std::vector<TableInfo> all_tables() {
     std::vector<TableInfo> tables;
-    for (const Kernels* table : kTables) tables.push_back({table->name, flags_of(*table), runs_here(*table)});
+    for (const Kernels* table : kTables) tables.push_back({table->name, flags_of(*table), runs_here(*table), *table});
     return tables;
 }
 

@@ -6,10 +6,13 @@
 
 namespace flash_attention {
 
+struct Kernels;
+
 struct TableInfo {
     const char* name;                    // as in ASCEND_CPU_ISA
     std::span<const char* const> needs;  // flags of the processor, in Linux's words
     bool runs_here;
+    const Kernels& table;  // its functions may be called only where it runs
 };
 
 // All of this build, best first.
