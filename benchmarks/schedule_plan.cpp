@@ -43,7 +43,7 @@ constexpr const char* kHelp =
     "  balance              work of a thread on average over the time until the last one is done\n"
     "  later                the part of that time behind the main loop: merges of chunks, sums of dq\n"
     "  B/ma                 bytes that cores read and write beyond L2, for each useful multiply-add;\n"
-    "                       counted, not measured, and of backward a rough estimate only\n"
+    "                       counted, not measured; not shown of backward, which is estimated too roughly\n"
     "  once                 the same if every operand and result were moved once\n";
 
 // Heads times batch from 1 to 64.
@@ -154,16 +154,18 @@ double rounded(double value, double digits) {
     return std::stod(fmt::format("{:.{}g}", value, static_cast<int>(digits)));
 }
 
-Json json_of(const PlannedTable& table, int threads, const Schedule& schedule, double once) {
+// Bytes of backward are too rough an estimate to be shown: it only weighs the sums of dq against products.
+Json json_of(const PlannedTable& table, int threads, const Schedule& schedule, double once, bool shows_bytes) {
     constexpr double kDigits = 4;
-    return {{"table", table.name},
-            {"threads", threads},
-            {"items", schedule.items},
-            {"longest", rounded(schedule.longest, kDigits)},
-            {"balance", rounded(schedule.balance, kDigits)},
-            {"later", rounded(schedule.later / std::max(schedule.makespan, 1.0), kDigits)},
-            {"bytes_of_multiply_add", rounded(schedule.bytes_per_multiply_add(), kDigits)},
-            {"once", rounded(once / std::max(schedule.multiply_adds, 1.0), kDigits)}};
+    Json plan = {{"table", table.name},
+                 {"threads", threads},
+                 {"items", schedule.items},
+                 {"longest", rounded(schedule.longest, kDigits)},
+                 {"balance", rounded(schedule.balance, kDigits)},
+                 {"later", rounded(schedule.later / std::max(schedule.makespan, 1.0), kDigits)}};
+    if (shows_bytes) plan["bytes_of_multiply_add"] = rounded(schedule.bytes_per_multiply_add(), kDigits);
+    plan["once"] = rounded(once / std::max(schedule.multiply_adds, 1.0), kDigits);
+    return plan;
 }
 
 std::string plan_all(const PlanOptions& options) {
@@ -179,10 +181,11 @@ std::string plan_all(const PlanOptions& options) {
             for (const int threads : options.threads) {
                 const Schedule schedule = hand_out(table.work_of(problem, c.backward, threads, options.l2_kib * 1024.0),
                                                    threads, options.multiply_adds_of_byte);
-                const Json plan = json_of(table, threads, schedule, once);
-                fmt::print("{:>12} {:>7} {:>7} {:>8.3f} {:>7.3f} {:>6.3f} {:>8.4f} {:>8.4f}\n", table.name, threads,
-                           schedule.items, schedule.longest, schedule.balance, plan["later"].get<double>(),
-                           schedule.bytes_per_multiply_add(), plan["once"].get<double>());
+                const Json plan = json_of(table, threads, schedule, once, !c.backward);
+                const std::string bytes = c.backward ? "-" : fmt::format("{:.4f}", schedule.bytes_per_multiply_add());
+                fmt::print("{:>12} {:>7} {:>7} {:>8.3f} {:>7.3f} {:>6.3f} {:>8} {:>8.4f}\n", table.name, threads,
+                           schedule.items, schedule.longest, schedule.balance, plan["later"].get<double>(), bytes,
+                           plan["once"].get<double>());
                 plans.push_back(plan);
             }
         }
