@@ -102,8 +102,11 @@ fi
 heading "Sanitizers: address and undefined behaviour with clang, threads with g++ (without tests labelled slow)"
 CONFIGURE_OPTIONS=("${clang_options[@]}" -DENABLE_FUZZING=ON)
 asan=
+tsan=
 if check "asan build (clang)" build_preset asan; then asan=built; fi
 CONFIGURE_OPTIONS=()
+if check "tsan build" build_preset tsan; then tsan=built; fi
+# Both builds come first: the Python tests leave a processor idle most of the time. Tests under sanitizers do not: they wait.
 if [ -n "$pytest" ]; then
     wait "$pytest" || tail -n 40 "$LOGS/pytest.log" | sed 's/^/   | /'
     "$PYTHON" "$ROOT/ci/count_results.py" --brief "$RESULTS/pytest.xml"
@@ -113,7 +116,7 @@ if [ -n "$asan" ]; then
     # From the corpus in the tree and what earlier runs found.
     check "fuzzing the C interface" fuzz || true
 fi
-if check "tsan build" build_preset tsan; then run_ctest tsan --label-exclude slow; fi
+if [ -n "$tsan" ]; then run_ctest tsan --label-exclude slow; fi
 
 heading "Other processors: AVX-512 kernels emulated with AVX2, and 64-bit ARM under qemu"
 if grep -qw avx2 /proc/cpuinfo; then
