@@ -8,8 +8,8 @@ the two phases of aclnnFlashAttentionScore, and of aclnnFlashAttentionScoreGrad,
 beforehand, called by ctypes; the time that ctypes itself takes, measured with a C function that returns at once, is taken off. All
 take turns, and the smallest time of each counts. The difference is what Python, the checks, PyTorch's dispatcher, its autograd engine,
 the results' memory and the descriptions take. --check fails above the limits: 30 us for forward, 60 us for forward and
-backward. The last line has no limit: one product of two tensors and its gradients, which is the least that autograd takes
-on this machine. Run it on a quiet one.
+backward. The last lines have no limit: one product of two tensors and its gradients, which is the least that autograd takes
+on this machine, and PyTorch's own attention. Run it on a quiet one.
 """
 import argparse
 import ctypes
@@ -22,6 +22,7 @@ os.environ["ASCEND_CPU_THREADS"] = "1"
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
 import torch  # noqa: E402
+from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 from ops_transformer import flash_attention  # noqa: E402
 from ops_transformer.home import library_path  # noqa: E402
@@ -110,7 +111,9 @@ def contenders():
     product = learning[:2]
     return {"forward": (python_forward, [forward]),
             "forward and backward": (python_both, [forward, backward]),
-            "q * k and backward": (lambda: torch.autograd.grad(product[0] * product[1], product, gradient), [])}
+            "q * k and backward": (lambda: torch.autograd.grad(product[0] * product[1], product, gradient), []),
+            "SDPA, forward": (lambda: scaled_dot_product_attention(q, k, v), []),
+            "SDPA, forward and backward": (lambda: torch.autograd.grad(scaled_dot_product_attention(*learning), learning, gradient), [])}
 
 
 def microseconds(function):
@@ -138,10 +141,10 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     results = []
-    print(f"{'call':22} {'python us':>10} {'C us':>8} {'over us':>8} {'limit':>6}")
+    print(f"{'call':26} {'python us':>10} {'C us':>8} {'over us':>8} {'limit':>6}")
     for row in rows():
         results.append(row)
-        print("{call:22} {python_us:10.1f} {c_us:8.1f} {over_us:8.1f}".format(**row), f"{row['limit_us'] or '':>6}")
+        print("{call:26} {python_us:10.1f} {c_us:8.1f} {over_us:8.1f}".format(**row), f"{row['limit_us'] or '':>6}")
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)

@@ -1,4 +1,4 @@
-"""benchmarks/compare_pytorch.py and overhead_bench.py run and measure what they say; docs/comparison.md shows what was kept."""
+"""benchmarks/compare_pytorch.py, pytorch_grid.py and overhead_bench.py run and measure what they say; docs/comparison.md shows what was kept."""
 
 import json
 import sys
@@ -111,8 +111,10 @@ def test_memory(quick):
 
 
 def test_overhead(quick, tool):
-    for row, name, limit in zip(quick[1]["overhead"], ["forward", "forward and backward", "q * k and backward"], [30, 60, None]):
-        assert row["call"] == name and row["limit_us"] == limit
+    limits = {"forward": 30, "forward and backward": 60} | dict.fromkeys(["q * k and backward", "SDPA, forward",
+                                                                           "SDPA, forward and backward"])
+    assert [(row["call"], row["limit_us"]) for row in quick[1]["overhead"]] == list(limits.items())
+    for row in quick[1]["overhead"]:
         assert row["python_us"] > row["c_us"] >= 0 and row["over_us"] == pytest.approx(row["python_us"] - row["c_us"])
 
 
@@ -122,6 +124,20 @@ def test_overhead_check(run, tool, tmp_path, limit, code):
                                          f"o.LIMITS = dict.fromkeys(o.LIMITS, {limit}); o.ROUNDS = 3; o.main()")
     done = tool(tmp_path / "limited.py", run.ROOT / "benchmarks", "--check", code=code)
     assert ("above the limit: forward, forward and backward" in done.stderr) == (code == 1)
+
+
+def test_grid(tool, tmp_path):
+    """Each cell is a size of a kind; the last line counts those in which this library is faster."""
+    out = tool("pytorch_grid.py", "--short", "--dtype", "fp32,bf16", "--tokens", "1,16", "--threads", "1", "--seconds", 0,
+               "--json", tmp_path / "grid.json").stdout
+    rows = json.loads((tmp_path / "grid.json").read_text())["rows"]
+    assert len(rows) == 2 * 2 * 2 * 5 and {row["case"]["queries"] for row in rows} == {1, 16}
+    assert {row["case"]["batch"] * row["case"]["heads"] for row in rows} == {1, 4, 16, 64, 256}
+    ratios = [row["contenders"][PYTORCH]["faster"] for row in rows]
+    assert f"40 cells: faster in {sum(ratio > 1 for ratio in ratios)}, at least 0.95 in" in out
+    assert f"smallest {min(ratios):.2f}" in out and "S 16 x 256" in out and "bf16 causal, forward, D 64, 1 thread" in out
+    out = tool("pytorch_grid.py", "--long", "--dtype", "fp32", "--tokens", "32", "--threads", "1", "--seconds", 0).stdout
+    assert "8 cells" in out and "fp32 no mask, forward and backward, D 128, 1 thread" in out
 
 
 # ---- Tables and pictures ----------------------------------------------------------------------------------------------
