@@ -117,7 +117,7 @@ extern "C" {
 //                             at most 63 + slots * (114688 + 2304 * (D + Drope) + 3840 * Dv) + partial results
 //                             + packed copies, D, Drope and Dv rounded up to multiples of 16; less for FLOAT and for
 //                             narrower instruction sets; slots = the number of threads, or less for little work.
-//                             Partial results: 64 + 4 * Dv for each of Nq * Sq * C, for sequences with at most 8 rows
+//                             Partial results: 64 + 4 * Dv for each of Nq * Sq * C, for sequences with at most 12 rows
 //                             that see more than 1024 keys; C = 2 to 64, about their number of keys / 1024.
 //                           Nothing grows with Sq * Skv; copies are as large as the views that need them. The same for
 //                           equal arguments and thread setting; 0 when there is nothing to do.

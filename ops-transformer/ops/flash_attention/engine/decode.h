@@ -13,11 +13,16 @@
 
 namespace flash_attention {
 
-// Up to so many query rows of a head: there the other kernels, whose vectors hold query rows, waste lanes. Measured
-// with AVX2, for heads of 64 and 128 features and 16 to 32768 keys: one row takes a third to a fifth of their time,
-// four rows half, eight rows 0.7 to 1.2 times as long while keys are in cache and 0.5 to 0.8 when they are not; twelve
-// and sixteen rows up to 1.4 and 1.7 times as long. That holds for any number of keys and of heads that share them.
-inline constexpr int64_t kMostDecodeTokens = 8;
+// Up to so many query rows of a head: there the other kernels, whose vectors hold query rows, waste lanes and wait for
+// keys that are not in cache. Time as a part of theirs, with AVX2 and one head of 64 to 256 features:
+//
+//   query rows                          1            4            8             12         16
+//   32 to 1024 keys, in cache     0.2 to 0.35   0.3 to 0.5   0.55 to 0.7   0.7 to 1   0.85 to 1.3
+//   8192 keys in memory, fp32          0.16          0.2         0.3          0.4         0.4
+//   8192 keys in memory, 16 bits       0.2           0.3         0.5          0.65        0.7
+//
+// More heads that share the keys are in favour of this way as long as their rows are computed together.
+inline constexpr int64_t kMostDecodeTokens = 12;
 
 // Whether the query rows that share a head of keys and values are computed together.
 bool is_decode(const Sequence& sequence);

@@ -65,7 +65,8 @@ struct DecodeScratch {
     DecodeScratch(void* memory, const FeatureShape& shape)
         : query{take(memory, kDecodeRows * query_stride(shape)), query_stride(shape)},
           scores(take(memory, kDecodeRows * kScoreStride)),
-          score(take(memory, kScoreFloats)),
+          tree(take(memory, kScoreTreeFloats)),
+          widened(take(memory, piece_rows(query_stride(shape)) * query_stride(shape))),
           sums(take(memory, kDecodeRows * decode_row_floats(shape.value_dim))),
           block(take(memory, kDecodeRows * decode_row_floats(shape.value_dim)), shape.value_dim),
           group(take(memory, kDecodeRows * decode_row_floats(shape.value_dim)), shape.value_dim),
@@ -75,12 +76,12 @@ struct DecodeScratch {
         return padded_floats(shape.dim[0]) + padded_floats(shape.dim[1]);
     }
 
-    static constexpr int64_t kScoreFloats = 16 * 16 + 7 * 16;  // for the widest vectors
     int64_t bytes = 0;
     QueryRows query;
-    float* scores;  // [row][key of the block], later weights
-    float* score;   // of ScoreScratch
-    float* sums;    // of multiply_values
+    float* scores;   // [row][key of the block], later weights
+    float* tree;     // of score_keys
+    float* widened;  // a piece of keys
+    float* sums;     // of multiply_values
     PartialRows block, group;
     PartialRows chunk;  // for a caller that has no place for it
 
@@ -137,8 +138,12 @@ class DecodeChunk {
     void attend_block(int64_t begin, KeyRange keys) const {
         const int64_t count = rows_.count();
         const KeyRange in_block{keys.begin - begin, keys.end - begin};
-        score_keys<V>(first_.parts, scratch_.query, count, keys, ScoreScratch<V>(scratch_.score),
-                      scratch_.scores + in_block.begin);
+        const auto from_first = [&](const FeaturePart& part) {
+            const auto* data = static_cast<const typename V::value*>(part.key.data);
+            return RowsOf<V>{data, part.key.stride, part.dim}.from(keys.begin);
+        };
+        score_keys<V>({{from_first(first_.parts[0]), from_first(first_.parts[1])}, keys.end - keys.begin},
+                      scratch_.query, count, scratch_.tree, scratch_.widened, scratch_.scores + in_block.begin);
         KeyBits seen[kDecodeRows];
         bool hidden[kDecodeRows];
         for (int64_t row = 0; row < count; row++)

@@ -16,22 +16,37 @@ namespace flash_attention::FUSION_ISA {
 // keys others see.
 inline constexpr int64_t kValueChain = 64;
 
-// sums[row][feature] += weights[row][key] * value[key][feature] for `keys` keys and `vecs` vectors of features; left:
-// the features of a vector that is not whole.
+// Where sums of weights times values are kept: [row][feature].
+struct ValueSums {
+    float* chain;  // over some keys of a chain, between its pieces
+    float* out;    // over whole chains
+    int64_t stride;
+    bool first, last;  // the piece in hand of its chain
+
+    ValueSums from(int64_t row, int64_t feature) const {
+        const int64_t at = row * stride + feature;
+        return {chain + at, out + at, stride, first, last};
+    }
+};
+
+// Adds weights[row][key] * value[key][feature] for a piece of `keys` keys of a chain and `vecs` vectors of features, or
+// one that is not whole.
 template <class V, int rows, int vecs, bool whole = true>
-[[gnu::always_inline]] inline void add_product(const float* weights, const typename V::value* value, int64_t stride,
-                                               int64_t keys, float* sums, int64_t sums_stride, int64_t left = 0) {
+[[gnu::always_inline]] inline void add_product(const float* weights, const RowsOf<V>& values, int64_t keys,
+                                               const ValueSums& sums) {
     typename V::vec sum[rows][vecs];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int v = 0; v < vecs; v++) sum[r][v] = V::load(sums + r * sums_stride + v * V::lanes);
+        for (int v = 0; v < vecs; v++)
+            sum[r][v] = sums.first ? V::zero() : V::load(sums.chain + r * sums.stride + v * V::lanes);
+    const auto* value = values.data;
 #pragma GCC unroll 1
-    for (int64_t k = 0; k < keys; k++, value += stride) {
+    for (int64_t k = 0; k < keys; k++, value += values.stride) {
         typename V::vec x[vecs];
 #pragma GCC unroll 8
         for (int v = 0; v < vecs; v++)
-            x[v] = whole ? V::load_values(value + v * V::lanes) : V::load_values(value, left);
+            x[v] = whole ? V::load_values(value + v * V::lanes) : V::load_values(value, values.dim);
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) {
             const auto weight = V::broadcast_float(weights + r * kScoreStride + k);
@@ -42,30 +57,38 @@ template <class V, int rows, int vecs, bool whole = true>
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int v = 0; v < vecs; v++) V::store(sums + r * sums_stride + v * V::lanes, sum[r][v]);
+        for (int v = 0; v < vecs; v++) {
+            const int64_t at = r * sums.stride + v * V::lanes;
+            if (sums.last)
+                V::store(sums.out + at, V::add(V::load(sums.out + at), sum[r][v]));
+            else
+                V::store(sums.chain + at, sum[r][v]);
+        }
 }
 
-// The same over all features. Registers hold the sums of a few vectors of features; passes are as equal as can be.
-// ahead: how many rows behind the `keys` are prefetched.
-template <class V, int rows>
-void add_products(const float* weights, const RowsOf<V>& values, int64_t keys, int64_t ahead, float* sums,
-                  int64_t sums_stride) {
-    constexpr int kMost = std::min(8, V::tile_rows * V::tile_vecs / rows);
-    int64_t left = values.dim / V::lanes, c = 0, prefetched = 0;
-    for (int64_t passes = (left + kMost - 1) / kMost; passes > 0; passes--) {
-        const int64_t width = (left + passes - 1) / passes, asked = prefetched + (ahead - prefetched) / passes;
-        values.prefetch(keys + prefetched, keys + asked);
-        prefetched = asked;
-        with_constant<kMost>(static_cast<int>(width), [&](auto vecs) {
-            add_product<V, rows, decltype(vecs)::value>(weights, values.data + c, values.stride, keys, sums + c,
-                                                        sums_stride);
+// Vectors of features whose sums for so many query rows stay in registers.
+template <class V>
+constexpr int strip_vecs(int64_t rows) {
+    return static_cast<int>(std::min<int64_t>(8, V::tile_rows * V::tile_vecs / std::min<int64_t>(rows, 4)));
+}
+
+// The same for all query rows, in groups of up to four, and a strip of features: some vectors, or a part of one.
+template <class V>
+void add_strip(const float* weights, int64_t rows, const RowsOf<V>& values, int64_t keys, LinesAhead& ahead,
+               const ValueSums& sums) {
+    for (int64_t row = 0; row < rows; row += 4) {
+        ahead.ask();
+        with_constant<4>(static_cast<int>(std::min<int64_t>(4, rows - row)), [&](auto group) {
+            constexpr int kRows = decltype(group)::value;
+            const float* of_group = weights + row * kScoreStride;
+            if (values.dim < V::lanes)
+                add_product<V, kRows, 1, false>(of_group, values, keys, sums.from(row, 0));
+            else
+                with_constant<strip_vecs<V>(kRows)>(static_cast<int>(values.dim / V::lanes), [&](auto vecs) {
+                    add_product<V, kRows, decltype(vecs)::value>(of_group, values, keys, sums.from(row, 0));
+                });
         });
-        left -= width;
-        c += width * V::lanes;
     }
-    if (c < values.dim)
-        add_product<V, rows, 1, false>(weights, values.data + c, values.stride, keys, sums + c, sums_stride,
-                                       values.dim - c);
 }
 
 // Calls add(range) for the chains of keys [begin, end), counted from the start of their block.
@@ -75,32 +98,40 @@ template <class Add>
         add(KeyRange{std::max(begin, chain), std::min(end, chain + kValueChain)});
 }
 
-// out = weights * values, for all rows. Keys count from the start of the block, to whose first key `values` points;
-// `sums`: memory for the chain in hand, laid out like `out`.
+// The same for all features, strip by strip; strips are as equal as can be. As many rows are asked for from row `ahead`
+// on.
 template <class V>
-void multiply_values(const float* weights, int64_t rows, const RowsOf<V>& values, KeyRange keys, float* sums,
+void add_products(const float* weights, int64_t rows, const RowsOf<V>& values, int64_t keys, int64_t ahead,
+                  const ValueSums& sums) {
+    const int64_t most = strip_vecs<V>(rows), part = values.dim % V::lanes;
+    int64_t left = values.dim / V::lanes, c = 0, strips = (left + most - 1) / most;
+    LinesAhead lines(values, ahead, keys, (strips + (part != 0)) * ((rows + 3) / 4));
+    for (; strips > 0; strips--) {
+        const int64_t width = (left + strips - 1) / strips;
+        add_strip<V>(weights, rows, {values.data + c, values.stride, width * V::lanes}, keys, lines, sums.from(0, c));
+        left -= width;
+        c += width * V::lanes;
+    }
+    if (part != 0) add_strip<V>(weights, rows, {values.data + c, values.stride, part}, keys, lines, sums.from(0, c));
+}
+
+// out = weights * values, for all rows. Keys count from the start of the block, to whose first key `values` points.
+// chain_sums: memory laid out like out.
+template <class V>
+void multiply_values(const float* weights, int64_t rows, const RowsOf<V>& values, KeyRange keys, float* chain_sums,
                      float* out, int64_t out_stride) {
-    // A few rows of V pass through L1 at a time, while the next ones are on their way.
-    const int64_t most = values.rows_ahead();
-    const auto clear = [&](float* to) {
-        for (int64_t row = 0; row < rows; row++) std::fill_n(to + row * out_stride, padded_floats(values.dim), 0.0F);
-    };
-    clear(out);
+    // A few rows of V are in L1 until all strips are done, while the next ones are on their way. More rows would load
+    // and store fewer sums; but then the next rows push out those in hand, and where reading is what takes the time,
+    // with up to 4 query rows of fp32 or 2 of 16 bits, they come at a less even pace.
+    constexpr int64_t kSize = sizeof(typename V::value);
+    const int64_t in_hand = (rows <= kSize ? 4096 : 8192) / kSize;
+    const int64_t most = std::clamp<int64_t>(in_hand / std::max<int64_t>(values.dim, 1), 8, kValueChain);
+    for (int64_t row = 0; row < rows; row++) std::fill_n(out + row * out_stride, padded_floats(values.dim), 0.0F);
     for_each_chain(keys.begin, keys.end, [&](KeyRange chain) {
-        clear(sums);
         for (int64_t key = chain.begin; key < chain.end; key += most) {
             const int64_t count = std::min(most, chain.end - key);
-            const RowsOf<V> piece{values.data + key * values.stride, values.stride, values.dim};
-            for (int64_t row = 0; row < rows; row += 4)
-                with_constant<4>(static_cast<int>(std::min<int64_t>(4, rows - row)), [&](auto group) {
-                    add_products<V, decltype(group)::value>(weights + row * kScoreStride + key, piece, count,
-                                                            row == 0 ? most : 0, sums + row * out_stride, out_stride);
-                });
-        }
-        for (int64_t row = 0; row < rows; row++) {
-            float* to = out + row * out_stride;
-            for (int64_t c = 0; c < padded_floats(values.dim); c += V::lanes)
-                V::store(to + c, V::add(V::load(to + c), V::load(sums + row * out_stride + c)));
+            add_products<V>(weights + key, rows, values.from(key), count, most,
+                            {chain_sums, out, out_stride, key == chain.begin, key + count == chain.end});
         }
     });
 }

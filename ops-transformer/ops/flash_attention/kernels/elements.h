@@ -8,10 +8,14 @@
 
 namespace flash_attention::FUSION_ISA {
 
+template <class Vectors>
+struct Plain;
+
 // Products of fp32 elements.
 template <class Vectors>
 struct FloatElements : Vectors {
     using vec = typename Vectors::vec;
+    using Floats = Plain<Vectors>;  // fp32 storage over the same vectors
     using element = float;
     static constexpr int depth = 1;       // values along the summed dimension in an element
     static constexpr int exp_degree = 6;  // of the polynomial for weights: within one unit in the last place
