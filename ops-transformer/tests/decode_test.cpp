@@ -16,7 +16,7 @@ namespace flash_attention::testing {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr int64_t kFew = 12;  // rows of a head
+constexpr int64_t kFew = 12;               // rows of a head
 constexpr int64_t kMostWork = 40'000'000;  // multiply-adds of a case: some 100 ms for the reference
 
 void draw_sizes(Draw& draw, Case& c) {

@@ -187,9 +187,7 @@ class BackwardRun {
 }  // namespace
 
 KeyChunks::KeyChunks(int64_t keys)
-    : kv_len(keys),
-      parts(std::max<int64_t>(divide_up(keys, kBackwardKeys), 1)),
-      count(std::min(parts, kMostChunks)) {}
+    : kv_len(keys), parts(std::max<int64_t>(divide_up(keys, kBackwardKeys), 1)), count(std::min(parts, kMostChunks)) {}
 
 KeyRange KeyChunks::operator[](int64_t chunk) const {
     const auto begin_of = [this](int64_t i) { return std::min(i * parts / count * kBackwardKeys, kv_len); };
