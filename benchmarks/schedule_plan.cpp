@@ -56,8 +56,8 @@ constexpr const char* kStandard[] = {
     "layout=BNSD dtype=fp32 n=8 d=128 q=16384 kv=16384 mode=4 pre=511 next=0 mask=compressed",
     "layout=BNSD dtype=fp32 n=32/8 d=128 q=8192 kv=8192 mode=3 mask=compressed",
     "layout=BNSD dtype=fp32 b=2 n=32 d=128 q=4096 kv=4096 mode=3 mask=compressed",
-    "layout=TND dtype=fp32 n=8 d=128 q=16384,4096,2048,1024,512,512,256,256 "
-    "kv=16384,4096,2048,1024,512,512,256,256 mode=3 mask=compressed",
+    ("layout=TND dtype=fp32 n=8 d=128 q=16384,4096,2048,1024,512,512,256,256 "
+     "kv=16384,4096,2048,1024,512,512,256,256 mode=3 mask=compressed"),
 };
 constexpr const char* kStandardDecode[] = {
     "layout=BNSD dtype=fp32 n=32/8 d=128 q=1 kv=4096",
