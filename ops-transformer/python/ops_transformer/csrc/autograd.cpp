@@ -23,7 +23,8 @@ OptionalTensor present(at::Tensor tensor) {
 }
 
 // What forward leaves for backward, as PyTorch's own operators do it: torch::autograd::Function keeps the options as
-// boxed values under names, which took 40 us of a training step's call.
+// boxed values under names, which took some 20 us more of a forward and backward, and it knows neither functorch's
+// transformations nor, with results that have no gradient, compiled autograd.
 struct AttentionBackward : Node {
     // Saved tensors, in this order; those that a call has not are undefined.
     enum : size_t {
